@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from langchain.tools import ToolRuntime
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, ToolException
 from pydantic import WithJsonSchema
 
 from treering.core.canonical import digest
@@ -23,6 +23,7 @@ from treering.extensions.wiki.memories.wiki_memory import (
 )
 from treering.extensions.wiki.memories.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 from treering.frameworks.langchain.run_scope import RunScope, scope_of
+from treering.frameworks.langchain.structured_tools import structured_tool
 
 STORE, RECALL, BY_FILES = "store_memory", "recall_memories", "get_file_memories"
 MEMORY_TOOLS = frozenset({STORE, RECALL, BY_FILES})
@@ -137,9 +138,7 @@ class MemoryTools:
 
 
 def _tool(function: Callable[..., str], name: str, description: str) -> BaseTool:
-    return StructuredTool.from_function(
-        func=function, name=name, description=description, parse_docstring=False, handle_tool_error=True
-    )
+    return structured_tool(function, name=name, description=description, parse_docstring=False, handle_tool_error=True)
 
 
 def _named(kept: WikiMemoryStore, repository: WikiRepository, query: str) -> KeptWikiMemory | None:

@@ -1,9 +1,10 @@
 """Read-only tools of agents that write a wiki: list folders, read lines, search."""
 
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 
 from treering.core.fencing import fence
 from treering.extensions.wiki.work_tree import ReadRepository
+from treering.frameworks.langchain.structured_tools import structured_tool
 from treering.surfaces.python.space import Space
 
 MOST_LINES = 400
@@ -25,9 +26,9 @@ class RepositoryTools:
     def tools(self) -> list[BaseTool]:
         """Return the tools. They block."""
         return [
-            StructuredTool.from_function(self.list_folder, name="list_folder"),
-            StructuredTool.from_function(self.read_lines, name="read_lines"),
-            StructuredTool.from_function(self.search_repository, name="search_repository"),
+            structured_tool(self.list_folder, name="list_folder"),
+            structured_tool(self.read_lines, name="read_lines"),
+            structured_tool(self.search_repository, name="search_repository"),
         ]
 
     def list_folder(self, path: str = "") -> str:

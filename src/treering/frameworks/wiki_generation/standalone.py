@@ -16,7 +16,7 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, ToolException
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -29,6 +29,7 @@ from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryServ
 from treering.extensions.wiki.pages import WikiPage, WikiPlan
 from treering.extensions.wiki.work_tree import read_repository
 from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
+from treering.frameworks.langchain.structured_tools import structured_tool
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
 from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
@@ -131,10 +132,7 @@ class _RunTools:
     def tools(self) -> list[BaseTool]:
         """Return the tools."""
         functions: list[Callable[..., str]] = [self.list_folder, self.read_lines, self.search_repository]
-        return [
-            StructuredTool.from_function(function, name=function.__name__, handle_tool_error=True)
-            for function in functions
-        ]
+        return [structured_tool(function, name=function.__name__, handle_tool_error=True) for function in functions]
 
     def list_folder(self, runtime: ToolRuntime[Any, Any], path: str = "") -> str:
         """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
