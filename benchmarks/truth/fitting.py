@@ -24,10 +24,10 @@ from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.relations import may_change
 from treering.extensions.statements.statement import SaidMessage, Statement
 
-SETS = ("dev", "eval")
+SET = "dev"
 COMMENT = (
     "Weights of signs of a new and an earlier statement (pairs.py), fitted by `python -m benchmarks.truth.fitting` on "
-    "the conversations of benchmarks/truth/dev and eval, and on talks of LoCoMo as examples of statements that hold."
+    "the conversations of benchmarks/truth/dev, and on talks of LoCoMo as examples of statements that hold."
 )
 ROUNDS = 4
 STRENGTH = 20.0
@@ -203,9 +203,8 @@ def main() -> int:
     """Print what the hands get from each other, and store the weights of all."""
     long = list(talks())
     hands: dict[str, list[Example]] = defaultdict(list)
-    for name in SETS:
-        for one in Labels.of(name).conversations:
-            hands[one.id.split("-")[1]] += examples_of(one)
+    for one in Labels.of(SET).conversations:
+        hands[one.id.split("-")[1]] += examples_of(one)
     for hand, examples in hands.items():
         weights = fit([*long, *(one for other, rest in hands.items() if other != hand for one in rest)])
         over, holds = found(weights, examples, over=True), found(weights, examples, over=False)
