@@ -56,6 +56,8 @@ MIXED_MESSAGES = 9
 EVERY_MIXED = 1
 MIN_COUNT = 8
 """Pairs that have a sign, below which no tree asks for it."""
+_CONTRADICTING = {"single both", "other of shared"}
+"""Signs of pairs that may really contradict each other, wherever they come from."""
 _BELOW = 0.005
 """A threshold is so much below the value that exceeds it."""
 
@@ -112,7 +114,7 @@ def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
                     yield from (
                         Example((f"mixture {first}", old.id), signs, False, False, MIXED)
                         for old, signs in comparison.signs()
-                        if old.message < new.message
+                        if old.message < new.message and not signs.keys() & _CONTRADICTING
                     )
 
 
@@ -254,12 +256,13 @@ def found(trees: Trees, examples: Sequence[Example], *, over: bool) -> list[floa
 def main() -> int:
     """Print what the hands get from each other, and store the trees of all."""
     long = list(talks())
-    hands: dict[str, list[Example]] = defaultdict(list)
+    hands: dict[str, list[Conversation]] = defaultdict(list)
     for one in Labels.of(SET).conversations:
-        hands[one.id.split("-")[1]] += examples_of(one)
-    for hand, examples in hands.items():
-        others = [one for one in labelled if _hand(one) != hand]
-        learned = (example for one in others for example in examples_by_id[one.id])
+        hands[one.id.split("-")[1]].append(one)
+    read = {hand: [pair for one in conversations for pair in examples_of(one)] for hand, conversations in hands.items()}
+    for hand, examples in read.items():
+        others = [one for other, conversations in hands.items() if other != hand for one in conversations]
+        learned = (one for other, rest in read.items() if other != hand for one in rest)
         trees = Trees.of(fit([*long, *mixtures(others), *learned]))
         over, holds = found(trees, examples, over=True), found(trees, examples, over=False)
         limits = {share: holds[int((1 - share) * len(holds))] for share in (0.05, 0.1, 0.15, 0.2)}
@@ -267,7 +270,8 @@ def main() -> int:
             f"{sum(one > limit for one in over) / max(1, len(over)):.2f}/{limit:.2f}" for limit in limits.values()
         )
         print(hand, len(over), len(holds), *shares)
-    fitted = fit([*long, *(one for examples in hands.values() for one in examples)])
+    everything = [one for conversations in hands.values() for one in conversations]
+    fitted = fit([*long, *mixtures(everything), *(one for examples in read.values() for one in examples)])
     rows = ",\n".join(json.dumps(tree) for tree in fitted["trees"])
     head = json.dumps({"comment": COMMENT, "start": fitted["start"]}, indent=1).removesuffix("\n}")
     TREES.write_text(f'{head},\n "trees": [\n{rows}\n]}}\n', "utf-8")

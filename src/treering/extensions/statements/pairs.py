@@ -108,7 +108,7 @@ class Comparison:
         Within a message, only a correction changes what was said before.
         """
         new = self.new
-        candidates = [old for old in self.candidates if old.message < new.message or "correct" in new.cues]
+        candidates = [old for old in self.candidates if _may_change(new, old)]
         vector = _vector(new.text)
         cosines = [float(vector @ _vector(old.text)) for old in candidates]
         shared = [len(new.things & old.things) for old in candidates]
@@ -165,6 +165,41 @@ def _of_old(old: Statement) -> Iterator[str]:
         yield "old own"
 
 
+def _may_change(new: Statement, old: Statement) -> bool:
+    """Return whether nothing rules out that a statement changes an earlier one, however likely it is."""
+    is_correction = "correct" in new.cues
+    if old.message == new.message and not is_correction:
+        return False
+    for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
+        if one and other and one.isdisjoint(other):
+            return False
+    if is_correction or new.force == "ended":
+        return True
+    if new.cues & {"past", "add"} or ("same" in new.cues and not new.cues & {"change", "negative"}):
+        return False
+    return "change" in new.cues or not _is_apart(new, old)
+
+
+def _is_apart(new: Statement, old: Statement) -> bool:
+    """Return whether two statements without a word for a change are about different things, persons or events."""
+    if new.author != old.author and _OWN.search(new.text) and _OWN.search(old.text) and "handover" not in new.cues:
+        return True
+    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
+    if (relatives and not earlier) or (earlier and not relatives and _OWN.search(new.text)):
+        return True
+    kinds, former = _kinds(new), _kinds(old)
+    is_other_kind = bool(kinds and former) and not kinds & former and not new.cues & TELLING
+    if "did" in new.cues and "did" in old.cues:
+        return True
+    return "label" in differing(new, old) or _is_another(new, old) or is_other_kind
+
+
+def _is_another(new: Statement, old: Statement) -> bool:
+    """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
+    subject, earlier = new.subject - new.verbs, old.subject - old.verbs
+    return bool(subject & earlier and subject - earlier and earlier - subject)
+
+
 def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
     common = len(new.things & old.things)
     return {
@@ -203,7 +238,6 @@ def _of_both(new: Statement, old: Statement) -> Iterator[str]:
 
 
 def _of_contents(new: Statement, old: Statement) -> Iterator[str]:
-    subject, earlier = new.subject - new.verbs, old.subject - old.verbs
     relatives, former = new.modifiers & KIN, old.modifiers & KIN
     modifiers, others = new.modifiers - KIN, old.modifiers - KIN
     flags = {
@@ -211,7 +245,7 @@ def _of_contents(new: Statement, old: Statement) -> Iterator[str]:
         "other relative": bool(relatives and former) and relatives.isdisjoint(former),
         "new relative": bool(relatives and not former),
         "old relative": bool(former and not relatives),
-        "another": bool(subject & earlier and subject - earlier and earlier - subject),
+        "another": _is_another(new, old),
         "other subject": _is_other_subject(new, old),
         "same subject": not (new.things & new.subject).isdisjoint(old.subject),
         "single both": have_same_attribute(new, old),

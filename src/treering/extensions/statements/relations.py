@@ -6,7 +6,7 @@ from dataclasses import replace
 from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_same_attribute
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 
-LIKELY = 0.25
+LIKELY = 0.2
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 REPLY_MESSAGES = 2
