@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from treering.extensions.statements.statement import Statement, ValueKind
@@ -50,7 +50,7 @@ def forget() -> None:
     _vector.cache_clear()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """A new statement, and the earlier ones that hold and that it may change, oldest first."""
 
@@ -61,11 +61,12 @@ class Comparison:
     count: int
     """The statements of the conversation so far."""
 
-    def chances(self) -> Iterator[tuple[Statement, float]]:
-        """Return the candidates, each with the probability that it no longer holds."""
+    @cached_property
+    def chances(self) -> Sequence[tuple[Statement, float]]:
+        """The candidates, each with the probability that it no longer holds."""
         weights = weights_of(WEIGHTS)
-        for old, signs in self.signs():
-            yield old, 1 / (1 + math.exp(-sum(weights.get(sign, 0.0) for sign in signs)))
+        sums = ((old, sum(weights.get(sign, 0.0) for sign in signs)) for old, signs in self.signs())
+        return [(old, 1 / (1 + math.exp(-total))) for old, total in sums]
 
     def signs(self) -> Iterator[tuple[Statement, list[str]]]:
         """Return the candidates, each with the signs of the pair."""
@@ -151,13 +152,18 @@ def _of_contents(new: Statement, old: Statement) -> Iterator[str]:
         yield "same subject"
     if new.positive != old.positive:
         yield "denied"
-    if new.modifiers and old.modifiers and new.modifiers.isdisjoint(old.modifiers):
+    if have_other_modifiers(new, old):
         yield "other modifiers"
 
 
 def differing(new: Statement, old: Statement) -> list[ValueKind]:
     """Return the kinds of values that both have, and none in common."""
     return [kind for kind in new.keys if kind in old.keys and new.keys[kind].isdisjoint(old.keys[kind])]
+
+
+def have_other_modifiers(new: Statement, old: Statement) -> bool:
+    """Return whether two statements are about different things of one kind: the work phone and the private one."""
+    return bool(new.modifiers and old.modifiers) and new.modifiers.isdisjoint(old.modifiers)
 
 
 def is_other_subject(new: Statement, old: Statement) -> bool:

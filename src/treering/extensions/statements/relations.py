@@ -61,7 +61,7 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return repeated
     likely = [
         (chance, old)
-        for old, chance in comparison.chances()
+        for old, chance in comparison.chances
         if (chance >= LIKELY or _takes_over(new, old)) and may_change(new, old)
     ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
