@@ -140,14 +140,17 @@ def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) ->
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
         positions = {place: conversation.positions.get(place, -1) for place in group}
         replaced, hits = conversation.ledger.replaced_messages(asked.topics), frozenset(positions.values())
-        for place, position in positions.items():
+        ranks = list(positions.values())
+        for rank, (place, position) in enumerate(positions.items()):
             one, other = replaced.get(position), conversation.contesting(position, asked.topics)
             leading = _leading(conversation.ledger, position, asked, hits)
             latest = one.relation.source.message if leading is None and one else leading
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
             elif latest is not None and (turn := conversation.turns.get(latest)):
-                found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leading is not None)
+                # One that is only likely moves nothing if it is above the other anyway.
+                leads = leading is not None and (one is not None or leading not in ranks[:rank])
+                found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leads)
     return found
 
 
