@@ -372,11 +372,3 @@ def test_what_is_joined_to_the_end_of_a_key_keeps_nothing_of_it(prefix, tail):
 def test_a_key_behind_an_escaped_character_goes(before):
     for secret in SECRETS.values():
         assert secret not in redact(f"?{before}{secret}").text
-
-
-def test_record_found_clean_before_hides_no_other_record():
-    clean, secret = {"title": "a note"}, {"title": "a note", "password": "kX92mfQe77zLpw31Qa"}
-    assert screened([clean]).secrets == ()
-    assert screened([clean, secret]).secrets
-    assert screened([clean, secret]).secrets
-    assert screened([clean, {"title": "a note", "items": [secret]}]).secrets

@@ -8,12 +8,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from hashlib import blake2b
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 
 from treering.core.canonical import digest
 
@@ -53,12 +51,8 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
     A value without secrets is returned unchanged. `place` names the value in warnings.
     """
     # Most values contain no secrets, so all texts are first searched at once; no pattern matches across the gap.
-    new: list[bytes] = []
-    texts = list(_texts(value, new))
+    texts = list(_texts(value))
     if not redact(_PIECE_GAP.join(texts)).findings:
-        if len(_CLEAN) > _MAX_CLEAN:
-            _CLEAN.clear()
-        _CLEAN.update(new)
         return Screened(value)
     secrets: list[Secret] = []
     return Screened(_screen(value, place, secrets), tuple(secrets))
@@ -77,40 +71,19 @@ def redact(text: str) -> "Redacted":
     return redact(text)
 
 
-def _texts(value: Any, new: list[bytes]) -> Iterator[str]:
-    """Yield every text in a value, by itself and as an assignment to its name.
-
-    Records in lists that were found clean before are skipped; the hashes of the others are added to `new`.
-    """
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value, by itself and as an assignment to its name."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
-        elif isinstance(one, tuple | list):
-            for part in one:
-                key = _record_key(part)
-                if key not in _CLEAN:
-                    waiting.append(part)
-                    new += [key] if key else []
         elif parts := _parts(one):
             waiting += parts.values()
             is_mapping = isinstance(one, Mapping)
             waiting += parts if is_mapping else ()
             if is_mapping or "predicate" in parts:  # other values do not name their texts
                 yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
-
-
-def _record_key(part: Any) -> bytes:
-    """Return a hash of a mapping or model; empty for other values."""
-    if not isinstance(part, Mapping | BaseModel):
-        return b""
-    return blake2b(to_json(part, fallback=repr), digest_size=16, person=part.__class__.__name__.encode()[:16]).digest()
-
-
-_CLEAN: set[bytes] = set()
-"""Hashes of records without secrets: a block of messages is written again with each new one."""
-_MAX_CLEAN = 50_000
 
 
 def _screen(value: Any, place: str, secrets: list[Secret]) -> Any:
