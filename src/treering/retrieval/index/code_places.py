@@ -47,6 +47,8 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
         return "generated"
     if form in ("prose", "data") and _CHANGELOG.search(path):
         return "changelog"
+    if form == "prose" and _TEST_GUIDE.search(path):
+        return "documentation"
     if _TEST.search(path) or (form != "prose" and _SPEC.search(path)):
         return "test"
     return _role_by_form(path, "code" if _CODE.search(path) else form)
@@ -83,6 +85,8 @@ _TEST = re.compile(
     r"|^testing/|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|tests|spec)\.[^/]*$"
     r"|(?:Test|Tests|Spec)\.(?:java|kt|kts|cs|swift|scala|php|groovy)$|(?:^|/)src/test/"
 )
+_TEST_GUIDE = re.compile(r"(?:^|/)(?:tests?|e2e|testing)/(?:readme|contributing)[^/]*$", re.IGNORECASE)
+"""Documents that explain the tests; deeper down, they are mostly what tests read."""
 _SPEC = re.compile(r"(?:^|/)specs?/")
 _EXAMPLE = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|cookbook|snippets|docs_src)/", re.IGNORECASE)
 _CHANGELOG = re.compile(
