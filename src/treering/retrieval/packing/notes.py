@@ -51,7 +51,8 @@ class PackNotes:
         places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
         conflicts = tuple(note for note in self.conflicts if not ids.isdisjoint(note.ids))
         return {
-            "summary": " ".join([*self.commands, _summary(packed, conflicts, self.results)]),
+            "summary": _summary(packed, conflicts, self.results),
+            "commands": tuple(self.commands),
             "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.packing.max_entries],
             "conflicts": conflicts,
             "may_break": tuple(line for place, line in self.users.items() if place in places),

@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from treering.core.characters import label
 from treering.ports.ledger import Altered
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
-from treering.retrieval import limits
 from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items, passage_order
 from treering.retrieval.packing.fitting import fit
 from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lines
@@ -150,8 +148,7 @@ def _commands(call: Call, question: Question, altered: Altered) -> list[str]:
     repository = repository_of(call, altered) if asks_how_to(question.text) else None
     card = repository.payload.get("card", {}) if repository else {}
     words = set(question.terms.words)
-    jobs = [one for one in commands_by_job(card) if index_text(one.partition(" ")[0]) in words]
-    return [f"Commands of the project: {label(' · '.join(jobs), most=limits.MAX_RULE_CHARS)}."] if jobs else []
+    return [one for one in commands_by_job(card) if index_text(one.partition(" ")[0]) in words]
 
 
 def _items(
