@@ -115,7 +115,7 @@ def run_client(name, shop, asked, before="", **settings):
     if not before:
         call(
             [*TREERING, "search", asked], folder, environment
-        )  # warms the resident process: a prompt waits 0.3 s for it
+        )  # warms the resident process: clients wait 2 s for a hook
     with scripted_model(str(folder / "src/sessions.py"), before) as model:
         command, more = CLIENTS[name](home, model.url, asked)
         if not shutil.which(command[0]):
