@@ -20,9 +20,9 @@ from treering.core.canonical import is_object
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
+from treering.extensions.server.web.overview import OVERVIEW, Overview
 from treering.ports.format import PROSE_SUFFIX
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
-from treering.verbs.query.overview import OVERVIEW, Overview
 
 _Report = TypeVar("_Report", bound=Report)
 _EVENTS: Mapping[str, str] = {
