@@ -30,6 +30,7 @@ from treering.retrieval.index.code_places import role_of_file, shorten_comments
         ("sphinx/locale/de/messages.po", "data", "generated"),
         ("README.zh-CN.md", "prose", "generated"),
         ("docs/ja/index.md", "prose", "generated"),
+        ("guide.ja.asciidoc", "prose", "generated"),
         ("pyproject.toml", "data", "data"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
+from treering.ports.format import PROSE_SUFFIX
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassagesFound
 from treering.retrieval.index.code_names import CodeFile, code_file, module_name, package_name
@@ -97,7 +98,7 @@ _CHANGELOG = re.compile(
 _LANGUAGES = "ar|bn|cs|da|de|el|es|fa|fi|fr|he|hi|hu|id|it|ja|ko|nl|no|pl|pt|ro|ru|sv|th|tr|uk|vi|zh"
 _TRANSLATION = re.compile(
     rf"\.(?:po|pot|mo|xlf|arb)$|(?:^|/)(?:locales?|translations|i18n|l10n)/"
-    rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?\.(?:md|rst|txt|adoc|mdx)$"
+    rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?{PROSE_SUFFIX}$"
     rf"|(?:^|/)docs?/(?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?/"
 )
 _CODE = re.compile(  # code given inline, and markup, whose segments are prose
