@@ -121,7 +121,7 @@ frameworks: $(VENV)/.developed
 	$(BIN)/python tests/run_frameworks.py $(FRAMEWORKS)
 
 # Coding agents as they are published, against a scripted model; needs npm, and half a gigabyte for their programs.
-CLIENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai
+CLIENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai @github/copilot
 clients: $(VENV)/.developed
 	npm install --no-audit --no-fund --no-save --prefix $(VENV)-clients $(CLIENTS)
 	PATH="$(abspath $(VENV)-clients)/node_modules/.bin:$$PATH" $(BIN)/python -m pytest -n 0 -m nightly tests/clients

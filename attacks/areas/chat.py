@@ -144,6 +144,25 @@ def _cookies(folder: Path) -> Count:
     return Count(20, sent, "requests with a cookie of another client")
 
 
+def _foreign_chats(folder: Path) -> Count:
+    """Ask for what another person said, under names that resemble theirs, and look for it in what the model gets."""
+    secret, question = "The cellar key is under the third flowerpot.", "Where is the cellar key?"
+    victim = {"X-Treering-Discussion": "d", "X-Treering-User": "ada"}
+    thieves: list[dict[str, str]] = [
+        {"X-Treering-User": name} for name in ("bob", "Ada", "ada ada", "ada/discussion", "%61da")
+    ]
+    thieves += [{}, {"X-OpenWebUI-User-Id": "bob"}, {"X-Treering-Scope": "/user"}]
+    with parts.scripted() as upstream, _serving(folder, upstream, "--memory-store-wait", "30000") as (client, _):
+        client.post(_CHAT, json=parts.chat(secret), headers=victim)
+        client.post(_CHAT, json=parts.chat(secret, user="ada"))
+        for number, thief in enumerate(thieves):
+            named = {"X-Treering-Discussion": f"thief {number}", "X-Treering-User": "bob", **thief}
+            client.post(_CHAT, json=parts.chat(question), headers=named)
+        client.post(_CHAT, json=parts.chat(question, user="bob"))
+        stolen = sum("flowerpot" in one.text for one in upstream.asked[2:])
+    return Count(len(thieves) + 1, stolen, "chats that recall another person's")
+
+
 def _killed(folder: Path) -> Count:
     """Kill the server the moment an answer was received whole, streams too."""
     answered, lost = 0, 0
@@ -166,5 +185,6 @@ ATTACKS: Sequence[Attack] = (
     Attack("two chats under one user withdraw each other's messages", _side_by_side),
     Attack("a text of 200 KB holds the server", _endless_texts),
     Attack("a cookie of the upstream goes to another client's request", _cookies),
+    Attack("a chat recalls the chats of another person", _foreign_chats),
     Attack("a kill loses an answered exchange", _killed),
 )

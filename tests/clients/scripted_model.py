@@ -1,6 +1,7 @@
 """A model server that answers coding agents by a script, in the four protocols that they speak."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,18 @@ def _work_of(tools: frozenset[str], file: str) -> list[Call]:
     return []  # a request beside the work, such as for the title of a session
 
 
+_CONTEXT = re.compile(r"[^\n]*<<treering:recalled.*?<<treering:end[^\n]*(?:\n\nAsk wiki[^\n]*)?", re.DOTALL)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in JSON data, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
 @dataclass
 class ScriptedModel:
     """What was asked of the model, and where it listens."""
@@ -58,6 +71,12 @@ class ScriptedModel:
         """Return all that the longest request told."""
         texts = [json.dumps(one.get("messages", one.get("input", one.get("contents", "")))) for one in self.asked]
         return max(texts, key=len, default="").replace("&lt;", "<").replace('\\"', '"')
+
+    def contexts(self) -> list[str]:
+        """Return the recalled texts that reached the model, each once, with the rest of the line around them."""
+        texts = [text for request in self.asked for text in _texts({**request, "tools": None})]
+        found = [one for text in texts for one in _CONTEXT.findall(text.replace("&lt;", "<").replace("&gt;", ">"))]
+        return list(dict.fromkeys(found))
 
     def next_call(self, tools: frozenset[str], done: int) -> Call | None:
         """Return what is done after so many calls; `None` where the script has come to what it says."""

@@ -3,8 +3,10 @@
 Each needs its program on the search path; `make clients` installs them all. The model is scripted, nothing else is.
 """
 
+import difflib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from scripted_model import SAID, scripted_model
+from scripted_model import SAID, ScriptedModel, scripted_model
 
 from treering.stores.sqlite.ready import ready_folder, unsealed
 
@@ -29,6 +31,9 @@ Sessions are kept in one SQLite file, opened by `src/sessions.py`. Nothing else 
 CODE = "import sqlite3\n\n\ndef open_sessions(path):\n    return sqlite3.connect(path)\n"
 DECIDED, LEARNED = "Nothing else writes to it", "came from two writers"
 TREERING = [sys.executable, "-m", "treering"]
+GOLDEN = Path(__file__).parent / "contexts"
+VARYING = re.compile(r"\b[0-9a-f]{16}\b|\b(?<=:)01[0-9a-z]{24}\b")
+"""Marks of fences, and ids."""
 _WAIT_SECONDS = 60
 
 
@@ -91,9 +96,9 @@ def call(command, folder, environment):
     return done.stdout
 
 
-def run_client(name, shop, asked, before="", **settings):
-    """Connect a client, have it work by the script, and return what its model was told."""
-    folder, home, environment = shop
+def connect(name, shop):
+    """Fill the space of the repository, and connect a client."""
+    folder, _, environment = shop
     who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     for command in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "Keep sessions in SQLite"]):
         call(["git", *command], folder, environment)
@@ -101,13 +106,23 @@ def run_client(name, shop, asked, before="", **settings):
     debug = ["--kind", "debug", "--title", "Locked database", "--summary", learned, "--outcome", "success"]
     for command in (["init"], ["ingest", "."], ["crystallize", *debug], ["connect", name]):
         call([*TREERING, *command], folder, environment)
+
+
+def run_client(name, shop, asked, before="", **settings):
+    """Connect a client, have it work by the script, and return its model."""
+    folder, home, environment = shop
+    connect(name, shop)
+    if not before:
+        call(
+            [*TREERING, "search", asked], folder, environment
+        )  # warms the resident process: clients wait 2 s for a hook
     with scripted_model(str(folder / "src/sessions.py"), before) as model:
         command, more = CLIENTS[name](home, model.url, asked)
         if not shutil.which(command[0]):
             pytest.skip(f"{command[0]} is not installed")
         assert SAID in call(command, folder, {**environment, **more, **settings})
         assert "timeout=5" in (folder / "src/sessions.py").read_text()
-        return model.told()
+        return model
 
 
 def version(name, shop):
@@ -115,6 +130,19 @@ def version(name, shop):
     folder, _, environment = shop
     program = CLIENTS[name].__name__
     return f"{name} ({call([program, '--version'], folder, environment).strip()})"
+
+
+def compare_with_golden(name, model, client):
+    """Compare the context that reached the model with `contexts/NAME.txt`; `REWRITE_GOLDEN=1` rewrites the file."""
+    golden = GOLDEN / f"{name}.txt"
+    text = "\n\n".join(VARYING.sub("…", context) for context in model.contexts()) + "\n"
+    if os.environ.get("REWRITE_GOLDEN"):
+        golden.write_text(text)
+    expected = golden.read_text()
+    changes = "\n".join(difflib.unified_diff(expected.splitlines(), text.splitlines(), "expected", client, lineterm=""))
+    assert text == expected, (
+        f"{client} shows its model another context. If that is right, run with REWRITE_GOLDEN=1.\n{changes}"
+    )
 
 
 def discussions(shop):
@@ -128,7 +156,8 @@ def discussions(shop):
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_its_session_is_kept(name, shop):
     asked = "Where are sessions kept in SQLite?"
-    told = run_client(name, shop, asked)
+    model = run_client(name, shop, asked)
+    told = model.told()
     client = version(name, shop)
     assert DECIDED in told, f"{client} does not show its model the output of the hooks for session start and prompt."
     assert LEARNED in told, f"{client} does not call the hook after a failed command, or does not show its output."
@@ -140,12 +169,13 @@ def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_i
     assert asked in kept, f"The transcript of {client} has a new format for prompts."
     assert SAID in kept, f"The transcript of {client} has a new format for answers."
     assert DECIDED not in kept
+    compare_with_golden(name, model, client)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
-    told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure")
+    told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure").told()
     assert told.count(DECIDED) == 1, f"{version(name, shop)} changed the hook before or after an edit of a file."
     assert LEARNED not in told
 
@@ -163,6 +193,21 @@ def test_what_a_client_asked_on_the_command_line_belongs_to_its_session(name, sh
     told = [unsealed(one) for one in noted.read_bytes().splitlines()]
     (answer,) = [one["answer"] for one in told if one.get("in_shell")]
     assert [one["answers"] for one in told if "session" in one] == [[answer]]
+
+
+@pytest.mark.nightly
+def test_copilot_has_the_tools_of_the_configuration_for_claude_code(shop):
+    folder, _, environment = shop
+    if not shutil.which("copilot"):
+        pytest.skip("copilot is not installed")
+    connect("claude-code", shop)
+    with scripted_model(str(folder / "src/sessions.py")) as model:
+        provider = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1", "COPILOT_MODEL": "m"}
+        command = ["copilot", "-p", "Wait for a lock.", "--allow-all-tools", "--trust-folder"]
+        call(command, folder, {**environment, **provider})
+    tools = {tool["function"]["name"] for tool in model.asked[0]["tools"]}
+    wanted = {f"treering-wiki-{verb}" for verb in ("ingest", "query", "crystallize", "lint")}
+    assert wanted <= tools, f"Copilot CLI has other tools: {sorted(tools)}"
 
 
 ASKED = {
@@ -184,3 +229,10 @@ def test_the_scripted_model_has_an_agent_work_where_it_has_tools_and_else_speaks
     assert "src/sessions.py" in works
     assert SAID not in works
     assert SAID in speaks
+
+
+def test_the_scripted_model_lists_each_recalled_text_once():
+    fence = '<<treering:recalled origin="brief" 0d84fae399cb136e>>\nshop\n<<treering:end 0d84fae399cb136e>>'
+    escaped = f"<hook>{fence.replace('<', '&lt;').replace('>', '&gt;')}</hook>\n\nHello"
+    model = ScriptedModel("", asked=[{"contents": [fence]}, {"contents": [fence, {"text": escaped}]}])
+    assert model.contexts() == [fence, f"<hook>{fence}</hook>"]

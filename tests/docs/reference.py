@@ -36,7 +36,7 @@ from treering.extensions.projects.routes import DeleteRequest, IndexRequest, Ret
 from treering.extensions.server.callers import Bounds
 from treering.extensions.server.contract import MOST_VALUES
 from treering.extensions.server.failures import STATUSES, Failure
-from treering.sources.upload import PackedBounds
+from treering.extensions.server.packed_upload import PackedBounds
 from treering.surfaces.cli.failures import EXIT_CODES, OTHER
 from treering.surfaces.python.operations import OPERATIONS
 from treering.system.settings import Settings

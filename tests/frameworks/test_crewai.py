@@ -8,7 +8,8 @@ from framework_parts import blocking
 os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true")
 pytest.importorskip("crewai", reason="needs the extra 'crewai'")
 
-from crewai.memory.storage.backend import StorageBackend
+from crewai.memory.storage.backend import EmbeddingDimensionMismatchError, StorageBackend
+from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
 
 from treering.crewai import TreeringStorage
@@ -94,3 +95,19 @@ def test_an_erasing_storage_leaves_nothing_of_what_it_deletes():
         storage.reset()
 
         assert not [one for one in client.records.engine.ledger.records() if one.table == "segment"]
+
+
+def test_vectors_of_another_length_are_refused(client):
+    storage = TreeringStorage(client)
+    storage.save([MemoryRecord(content="the dog is called Rex", embedding=[0.1] * 4)])
+
+    for refused in (
+        lambda: storage.save([MemoryRecord(content="tea is green", embedding=[0.1] * 8)]),
+        lambda: storage.search([0.1] * 8),
+    ):
+        with pytest.raises(EmbeddingDimensionMismatchError, match="4-dimensional"):
+            refused()
+    assert storage.count() == 1
+    storage.reset()
+    storage.save([MemoryRecord(content="tea is green", embedding=[0.1] * 8)])
+    assert len(storage.search([0.1] * 8)) == 1

@@ -11,6 +11,8 @@ from treering.retrieval.index.code_places import role_of_file, shorten_comments
         ("app/templates/page.html", "prose", "code"),
         ("tests/test_server.py", "symbol", "test"),
         ("testing/code/helpers.py", "code", "test"),
+        ("test/README.asciidoc", "prose", "documentation"),
+        ("tests/fixtures/README.md", "prose", "test"),
         ("sphinx/testing/util.py", "symbol", "code"),
         ("src/server.test.ts", "code", "test"),
         ("pkg/server_test.go", "code", "test"),
@@ -28,6 +30,7 @@ from treering.retrieval.index.code_places import role_of_file, shorten_comments
         ("sphinx/locale/de/messages.po", "data", "generated"),
         ("README.zh-CN.md", "prose", "generated"),
         ("docs/ja/index.md", "prose", "generated"),
+        ("guide.ja.asciidoc", "prose", "generated"),
         ("pyproject.toml", "data", "data"),
     ],
 )

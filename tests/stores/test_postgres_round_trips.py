@@ -516,3 +516,15 @@ def test_verifying_reads_every_revision_once(filled, monkeypatch):
     # They come by a cursor; the one statement looks for rows of objects that have none.
     assert sum(" FROM revisions_" in statement for statement in sent.statements) == 1
     assert len(sent.statements) <= 20
+
+
+def test_evidence_is_read_without_the_rest_of_its_source(server, monkeypatch):
+    make = Builder(SteppingClock())
+    with closing(open_target(server, new_space())) as space:
+        ledger = PostgresLedger(space, clock=SteppingClock(), server_time=False)
+        source = make.source(*(f"Text {number}." for number in range(_MANY)), origin="long.md")
+        ledger.commit(make.patch(source))
+        fact = make.fact("thing", "number", 1, make.evidence(source))
+        with sent_by(monkeypatch) as sent:
+            ledger.commit(make.patch(fact))
+    assert not [one for one in sent.statements if "s.source_id = ANY" in one]

@@ -16,24 +16,27 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-frameworks" / "suites"
-PYTHON = HOME / "bin" / "python"
 PATHS = (ROOT / "tests/suites/plugins", ROOT / "tests/surfaces/http")
-EXTRAS = "anthropic,langgraph,openai-agents,server"
-PACKAGES = (
-    "aiosqlite",
-    "langgraph-checkpoint-postgres",
-    "langgraph-checkpoint-sqlite",
-    "openai",
-    "psycopg[binary,pool]",
-    "pycryptodome",
-    "pytest",
-    "pytest-asyncio",
-    "pytest-mock",
-    "redis",
-    "respx",
-    "syrupy",
-)
-"""What the suites need, in the newest versions."""
+ENVIRONMENTS = {
+    "shared": (
+        "anthropic,langgraph,openai-agents,server",
+        "aiosqlite",
+        "langgraph-checkpoint-postgres",
+        "langgraph-checkpoint-sqlite",
+        "openai",
+        "psycopg[binary,pool]",
+        "pycryptodome",
+        "pytest",
+        "pytest-asyncio",
+        "pytest-mock",
+        "redis",
+        "respx",
+        "syrupy",
+    ),
+    "crewai": ("crewai", "lancedb", "pytest", "qdrant-edge-py"),
+    "google_adk": ("google-adk", "pytest", "pytest-asyncio"),
+}
+"""The extras and packages that the suites need, in the newest versions. CrewAI and Google ADK refuse the others."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,13 @@ class Suite:
     folder: str = "."
     options: Sequence[str] = ()
     plugin: str = ""
+    environment: str = "shared"
     known: Mapping[str, str] = field(default_factory=dict)
 
 
 LANGGRAPH = ("langchain-ai/langgraph", "f09cfe8ff")
+OWN_CONFIG = ("-c", os.devnull, "--rootdir=.")
+"""For folders without a configuration of pytest: that of Treering would be found."""
 SCORES = "scores are calibrated, not cosines"
 OF_SQLITE = "about columns, migrations and SQL of the SQLite store"
 TIMED = "compares times of a tenth of a second, which fails on a busy machine"
@@ -63,6 +69,26 @@ SUITES = {
         ["tests/lib/tools/memory_tools"],
         options=["--noconftest"],
         known={"test_view_error_for_files_with_too_many_lines": "a file that long is refused when it is created"},
+    ),
+    "crewai_memory": Suite(
+        "crewAIInc/crewAI",
+        "f4731f502",
+        ["tests/memory"],
+        "lib/crewai",
+        options=OWN_CONFIG,
+        environment="crewai",
+        known={"test_touch_records": "reading is not a change: the time of the last access is not stored"},
+    ),
+    "google_adk_memory": Suite(
+        "google/adk-python",
+        "3f28e30",
+        ["test_in_memory_memory_service.py"],
+        "tests/unittests/memory",
+        options=[*OWN_CONFIG, "-o", "asyncio_mode=auto"],
+        environment="google_adk",
+        known={
+            "test_add_session_with_no_events_to_memory": "a session without events is not stored",
+        },
     ),
     "langgraph_graphs": Suite(
         *LANGGRAPH,
@@ -114,28 +140,33 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"Unknown suite: {', '.join(unknown)}. Available: {', '.join(SUITES)}.")  # noqa: T201
         return 2
-    install()
-    failed = [name for name in names or SUITES if not passes(name, SUITES[name])]
+    chosen = {name: SUITES[name] for name in names or SUITES}
+    pythons = {name: installed(name) for name in dict.fromkeys(suite.environment for suite in chosen.values())}
+    failed = [name for name, suite in chosen.items() if not passes(name, suite, pythons[suite.environment])]
     print(f"Failed: {', '.join(failed)}" if failed else "All passed.")  # noqa: T201
     return 1 if failed else 0
 
 
-def install() -> None:
-    """Make the environment of the suites."""
-    if not PYTHON.exists():
-        venv.create(HOME, with_pip=True)
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*command, "--editable", f"{ROOT}[{EXTRAS}]", *PACKAGES], check=True)
+def installed(environment: str) -> Path:
+    """Make an environment of suites, and return its Python."""
+    home = HOME / environment
+    python = home / "bin" / "python"
+    if not python.exists():
+        venv.create(home, with_pip=True)
+    extras, *packages = ENVIRONMENTS[environment]
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
+    subprocess.run([*command, "--editable", f"{ROOT}[{extras}]", *packages], check=True)
+    return python
 
 
-def passes(name: str, suite: Suite) -> bool:
+def passes(name: str, suite: Suite, python: Path) -> bool:
     """Run a suite, print its score, and return whether every failure is a known one."""
     clone = cloned(suite)
     report = HOME / f"{name}.xml"
     report.unlink(missing_ok=True)
     options = ["-q", "--tb=short", "-W", "ignore", "-o", "markers=flaky: another plugin's mark"]
     command = [
-        PYTHON,
+        python,
         "-m",
         "pytest",
         "-p",
@@ -159,14 +190,14 @@ def passes(name: str, suite: Suite) -> bool:
 
 
 def cloned(suite: Suite) -> Path:
-    """Return a work tree of the repository of a suite at its commit."""
+    """Return a work tree with the folder of a suite at its commit."""
     owner, _, name = suite.repository.partition("/")
     tree = HOME / "clones" / name
     clones = os.environ.get("TREERING_BENCH_CLONES")
     source = Path(clones) / f"{owner}+{name}" / "repo" if clones else f"https://github.com/{suite.repository}"
     if not tree.exists():
         subprocess.run(["git", "clone", "--quiet", "--no-checkout", source, tree], check=True)
-    subprocess.run(["git", "-C", tree, "checkout", "--quiet", "--force", suite.commit], check=True)
+    subprocess.run(["git", "-C", tree, "checkout", "--quiet", suite.commit, "--", suite.folder], check=True)
     return tree
 
 

@@ -10,10 +10,10 @@ from sources.git_scratch import Scratch
 from treering.core.characters import printable
 from treering.core.objects import Source
 from treering.core.policy import Policy
+from treering.extensions.server.web.overview import OBJECTS
 from treering.ports.ledger import Selection
 from treering.verbs.catalog import call
 from treering.verbs.envelope import EVERYTHING, Envelope
-from treering.verbs.query.overview import OBJECTS
 
 MAIN = "# Limits\n\nThe retry limit is five attempts.\n"
 CHANGED = "# Limits\n\nThe retry limit is nine attempts.\n"

@@ -167,6 +167,14 @@ def test_brief_begins_with_the_project_card(space, repository):
     )
 
 
+def test_context_begins_with_the_commands_asked_for(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    asked = space.query("context", input={"task": "how do I run the tests of app.py"})
+    assert asked.pack.commands == ("test `make test`",)
+    assert "make test" not in without_recalled(asked.text)[0]
+    assert not space.query("context", input={"task": "why do the tests of app.py fail"}).pack.commands
+
+
 def test_brief_quotes_the_last_request_and_the_commits_since(space, repository):
     space.ingest("repo", input={"path": str(repository.folder)})
     said_at = (datetime.now(UTC) - timedelta(days=3)).isoformat()

@@ -40,6 +40,20 @@ def damaged(space, *changed, links=()):
     return Survey(objects, (*seen.links, *links), seen.ledger, seen.now)
 
 
+def test_survey_reads_the_space_in_few_snapshots(space, monkeypatch):
+    ledger_class, snapshots = type(space.engine.ledger), []
+    read = ledger_class._read
+    monkeypatch.setattr(ledger_class, "_read", lambda ledger, **given: snapshots.append(1) or read(ledger, **given))
+    counts = []
+    for number in range(2):
+        decide(space, f"Use part {number}", note(space, f"We use part {number}.", origin=f"{number}.md"))
+        snapshots.clear()
+        seen = survey(space.engine.ledger, scope="/", now=space.engine.clock.now())
+        counts.append(len(snapshots))
+    assert len(seen.objects) == 4
+    assert counts[0] == counts[1]
+
+
 class TestStructure:
     def test_a_space_in_order_has_no_findings(self, space):
         quote = note(space, "We use SQLite.")

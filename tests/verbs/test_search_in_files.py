@@ -44,6 +44,14 @@ def test_code_comes_first_for_a_question_about_behaviour(project):
     assert files(search(project, "how are uploads retried"))[0] == "src/upload.py"
 
 
+def test_documentation_comes_first_for_a_question_of_what_to_do(project, tmp_path):
+    guide = "# Usage\n\nTo retry an upload, press R. The upload is retried at once.\n"
+    (tmp_path / "manual.md").write_text(guide, encoding="utf-8")
+    project.ingest("path", input={"path": str(tmp_path)})
+    assert files(search(project, "when is an upload retried"))[0] == "src/upload.py"
+    assert files(search(project, "how do I retry an upload"))[0] == "manual.md"
+
+
 def test_grouped_by_source_there_is_one_hit_per_file_with_its_best_passages(project):
     report = search(project, "how are uploads retried", group="source", limit=5)
     assert len(set(files(report))) == len(report.hits)

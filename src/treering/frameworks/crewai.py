@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
 from treering.extensions.client.items.documents import plain_value
@@ -30,7 +31,11 @@ class TreeringStorage:
         self._erase = erase
 
     def save(self, records: list[MemoryRecord]) -> None:
-        """Store records in one patch; a record with the same id is replaced."""
+        """Store records in one patch; a record with the same id is replaced.
+
+        Raises CrewAI's `EmbeddingDimensionMismatchError` if vectors are not as long as the stored ones.
+        """
+        _check_dimensions(one.embedding for one in [*self._one_stored(), *records])
         self._client.records.keep([self._draft(record) for record in records], reason=_REASON)
 
     def update(self, record: MemoryRecord) -> None:
@@ -53,6 +58,7 @@ class TreeringStorage:
     ) -> list[tuple[MemoryRecord, float]]:
         """Return the records whose vectors are nearest, with the cosine of each."""
         there = _passing(self._all(), scope_prefix, categories, metadata_filter)
+        _check_dimensions([*(one.embedding for one in there), query_embedding])
         scored = ((one, _cosine(query_embedding, one.embedding)) for one in there if one.embedding)
         return sorted((found for found in scored if found[1] >= min_score), key=lambda found: -found[1])[:limit]
 
@@ -122,6 +128,10 @@ class TreeringStorage:
     def _all(self) -> list[MemoryRecord]:
         return [MemoryRecord.model_validate(one.value) for one in self._client.records.all_of(self._collection)]
 
+    def _one_stored(self) -> list[MemoryRecord]:
+        record = self._client.records.last_of(self._collection, "")
+        return [MemoryRecord.model_validate(record.value)] if record else []
+
     def _draft(self, record: MemoryRecord) -> RecordDraft:
         value = plain_value({**record.model_dump(mode="json"), "embedding": record.embedding})
         metadata = {"memory_type": "knowledge", "importance": record.importance, "tags": record.categories}
@@ -142,6 +152,12 @@ def _passing(
         and (not categories or set(categories) & set(one.categories))
         and all(one.metadata.get(key) == value for key, value in (metadata or {}).items())
     ]
+
+
+def _check_dimensions(embeddings: Iterable[list[float] | None]) -> None:
+    first, *others = dict.fromkeys(len(one) for one in embeddings if one) or [0]
+    for other in others:
+        raise EmbeddingDimensionMismatchError(first, other)
 
 
 def _cosine(first: Sequence[float], second: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
 """The port for file formats: bytes in, segments out. An adapter finds files and walks; a format reads them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,16 @@ class FormatLimits:
     """Longer files are left to other formats. `None`: the limit of any file (`ReadLimits.max_file_bytes`)."""
     max_segments: int | None = None
     """The maximum number of segments; the rest is omitted with a warning. `None`: no limit."""
+
+
+PROSE_SUFFIX = r"\.(?:md|markdown|mdown|mkd|mdx|mdc|rst|rest|txt|adoc|asciidoc)"
+"""A regular expression for the suffixes of files that consist of prose, in lower case."""
+_PROSE_FILE = re.compile(rf"{PROSE_SUFFIX}$", re.IGNORECASE)
+
+
+def is_prose_file(path: str) -> bool:
+    """Return by a file's suffix whether it consists of prose."""
+    return _PROSE_FILE.search(path) is not None
 
 
 @lru_cache(maxsize=256)

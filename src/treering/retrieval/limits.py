@@ -75,7 +75,7 @@ MAX_REASON_WORDS = 3
 MAX_RULE_CHARS = 160
 """Characters of a rule in a pack or a hook."""
 
-MAX_POINTER_CHARS = 70
+MAX_POINTER_CHARS = 100
 """Characters of a pointer of a hook."""
 
 MAX_FAILURE_CHARS = 400

@@ -207,6 +207,16 @@ class ConversationsTuning(NamedTuple):
     related: float
 
 
+class ReplacingTuning(NamedTuple):
+    """When a message comes before an earlier one that it may have replaced."""
+
+    chance: float
+    known: float
+    covered: float
+    statement: float
+    constant: float
+
+
 class Tuning(NamedTuple):
     """All groups, named as the tables of `tuning.toml`."""
 
@@ -228,6 +238,7 @@ class Tuning(NamedTuple):
     hooks: HooksTuning
     client: ClientTuning
     conversations: ConversationsTuning
+    replacing: ReplacingTuning
 
 
 def read_tuning(text: str) -> Tuning:

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
-from treering.ports.format import posix_path
+from treering.ports.format import PROSE_SUFFIX, posix_path
 from treering.sources.reading.lines import restructured_outline, segment_at
 from treering.sources.reading.text import Paragraph, is_markdown, paragraphs
 
 _INSTRUCTIONS = re.compile(
     r"(?:(?i:code_?-?of_?-?style|style|style_?-?guide|coding_?-?(?:style|standards|guidelines)|conventions"
-    r"|copilot-instructions)|AGENTS|CLAUDE|GEMINI)(?i:\.(?:md|markdown|rst|txt))?"
+    rf"|copilot-instructions)|AGENTS|CLAUDE|GEMINI)(?i:{PROSE_SUFFIX})?"
 )
 """Names of files that consist of rules, in contrast to `_GUIDE`, which also welcomes, explains and lists steps.
 
 Those for agents are in capitals: `docs/agents.md` describes a feature.
 """
-_GUIDE = re.compile(r"(?:contributing|hacking)(?:\.(?:md|markdown|rst|txt))?", re.IGNORECASE)
+_GUIDE = re.compile(rf"(?:contributing|hacking)(?:{PROSE_SUFFIX})?", re.IGNORECASE)
 _EDITOR_RULES = re.compile(
     r"(?:^|/)(?:\.(?:cursor|windsurf|clinerules|claude|continue)/(?:rules/)?[^/]+\.mdc?"
     r"|\.github/instructions/[^/]+\.md|\.(?:cursorrules|windsurfrules|clinerules))$",

@@ -1,6 +1,5 @@
 """The composition root: an address and settings in, a working engine out."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,6 @@ from treering.verbs.engine import Engine
 
 _Item = TypeVar("_Item")
 _Opens = TypeVar("_Opens", covariant=True)
-_LOG = logging.getLogger(__name__)
 
 
 class LazyMapping(Mapping[str, _Item]):

@@ -31,12 +31,13 @@ class FoundTurn:
 
 
 _PAST = re.compile(
-    r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|earlier|once|"
-    r"in the past|(?<!how )old|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
-    r"anteriormente|originalmente)\b",
-    re.IGNORECASE,
+    r"\b(?:used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|in the past|"
+    r"at the time|before\W*$|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"anteriormente|originalmente)\b|^(?!.*\b(?:does|do|will)\b).*\b(?<!how )old\b|"
+    r"\b(?:was|were|did|had)\b.*\b(?:before|earlier|first|once)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-"""Words of a question about an earlier state."""
+"""Words of a question about an earlier state. `Before the inspection` is one only in a question in the past tense."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from hostile_site import page, site
 
 from treering.extensions.documents.fetching import Connector, Fetcher, is_public
 from treering.extensions.documents.url import CrawlPace, UrlAdapter, parse_sitemap
+from treering.extensions.documents.web_addresses import FetchRefused
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft
-from treering.sources.reading.web_addresses import FetchRefused
 from treering.verbs import catalog
 from treering.verbs.envelope import EVERYTHING, Envelope
 

@@ -18,8 +18,8 @@ from treering.core.errors import InvalidInput
 from treering.extensions.documents import html_text
 from treering.extensions.documents.fetching import Connector, FetchBounds, Fetcher, is_public, system_trust
 from treering.extensions.documents.url import CrawlPace, Politeness, UrlAdapter, parse_sitemap
+from treering.extensions.documents.web_addresses import parse_address
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
-from treering.sources.reading.web_addresses import parse_address
 
 PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a> <a href="/about">About us</a></nav>
@@ -443,7 +443,7 @@ def test_a_sitemap_with_entities_is_refused() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_after_a_sitemap_begins_are_read_or_refused(data: bytes) -> None:
-    from treering.sources.reading.web_addresses import FetchRefused
+    from treering.extensions.documents.web_addresses import FetchRefused
 
     try:
         parse_sitemap(b"<urlset>" + data)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from held_back import HeldBack, HeldBackIndex, embed_all
+from treering.extensions.engines.passage_texts import PassageDescriber
 from treering.extensions.engines.selection import EngineIndex
-from treering.retrieval.index.passage_texts import PassageDescriber
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.index.vector_feed import SqliteVectorFeed

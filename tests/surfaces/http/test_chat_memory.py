@@ -71,7 +71,8 @@ def once_unstored(client):
 def test_an_unmodified_client_is_reminded_of_an_earlier_discussion_after_a_restart(tmp_path, upstream, stream):
     def talk(client, text, user):
         with openai(client) as official:
-            given = official.chat.completions.create(**chat(text, user=user), stream=stream)
+            headers = {"X-Treering-Discussion": user}
+            given = official.chat.completions.create(**chat(text), stream=stream, extra_headers=headers)
             return "".join(part.choices[0].delta.content or "" for part in given) if stream else given
 
     upstream.will(said("I will remember.", stream=stream))
@@ -177,8 +178,8 @@ def test_the_header_names_the_discussion_before_the_tag_and_the_tag_before_the_u
         client.post(PATH, json=chat("Hello.", user="user"))
 
     assert all(one.messages[-1]["content"] == "Hello." for one in upstream.asked)
-    for name in ("header", "tag", "user"):
-        assert kept(tmp_path, name) == [("user", "Hello."), ("assistant", "Noted.")]
+    for name, within in {"header": "/user/user", "tag": "/user/user", "user": "/"}.items():
+        assert kept(tmp_path, name, within=within) == [("user", "Hello."), ("assistant", "Noted.")]
 
 
 def test_a_header_or_tag_that_names_no_discussion_is_refused(tmp_path, upstream):
@@ -228,7 +229,7 @@ def test_a_pasted_tag_takes_nothing_of_the_discussion_that_it_names(tmp_path, up
     own = ["One.", "Two.", "Three.", "Noted."]
     assert [text for _, text in kept(tmp_path, "victim")][:4] == own
     named = tags and where in {"user", "system"}
-    assert (len(kept(tmp_path, "victim")), len(kept(tmp_path, "me")) > 0) == (6 if named else 4, not named)
+    assert (len(kept(tmp_path, "victim")), len(kept(tmp_path, "me")) > 0) == (4, not named)
     if not named:
         assert upstream.asked[-1].messages[-1] == FORGERIES[where][-1]
 
@@ -267,6 +268,32 @@ def test_discussions_below_other_scopes_are_neither_seen_nor_written(tmp_path, u
 
     assert [SAID in one.text for one in upstream.asked] == [True, False, True]
     assert kept(tmp_path, "d", within="/bob") == [("user", ASKED), ("assistant", "Noted.")]
+
+
+PERSON, WEBUI = "X-Treering-User", "X-OpenWebUI-User-Id"
+
+
+@pytest.mark.parametrize(
+    ("ada", "bob"),
+    [
+        ({"user": "ada"}, {"user": "bob"}),
+        ({"X-Treering-Discussion": "a", "user": "ada"}, {"X-Treering-Discussion": "b", "user": "bob"}),
+        ({"X-Treering-Discussion": "a", PERSON: "ada"}, {"X-Treering-Discussion": "a", PERSON: "bob"}),
+        ({"X-OpenWebUI-Chat-Id": "a", WEBUI: "ada@x/y"}, {"X-OpenWebUI-Chat-Id": "b", WEBUI: "bob"}),
+    ],
+)
+def test_chat_recalls_only_from_its_person(tmp_path, upstream, ada, bob):
+    def asked(client, text, named):
+        headers = {name: value for name, value in named.items() if name != "user"}
+        fields = {"user": named["user"]} if "user" in named else {}
+        return client.post(PATH, json=chat(text, **fields), headers=headers)
+
+    later = {**ada, **({"X-Treering-Discussion": "later"} if len(ada) > 1 else {})}
+    with chatting(tmp_path, upstream) as client:
+        for named, text in ((ada, SAID), (bob, ASKED), (later, ASKED)):
+            assert asked(client, text, named).status_code == 200
+
+    assert [SAID in one.text for one in upstream.asked] == [True, False, True]
 
 
 def test_a_request_may_name_a_scope_below_that_of_the_server_and_no_other(tmp_path, upstream):

@@ -99,3 +99,19 @@ def test_chats_of_two_keys_under_one_id_are_kept_apart(tmp_path, upstream):
     with space_parts.open_space(f"sqlite:{tmp_path / 'space.db'}", create=False) as space:
         scopes = {scope for scope in space.engine.ledger.scopes("/") if scope.endswith("/discussion/d")}
     assert scopes == {"/a/discussion/d", "/b/discussion/d"}
+
+
+def test_keys_of_one_scope_recall_from_each_other_only_by_its_name(tmp_path, upstream):
+    shared = {"X-Treering-Scope": "/team"}
+    with chatting(tmp_path, upstream) as server:
+        ada, bob = (server.key("write", name=name) for name in ("ada", "bob"))
+        for key, text, headers in (
+            (ada, SAID, {}),
+            (ada, ASKED, {}),
+            (bob, ASKED, {}),
+            (bob, ASKED, {"X-Treering-User": "ada"}),
+            (ada, SAID, shared),
+            (bob, ASKED, shared),
+        ):
+            ask(server, key, text, f"{len(upstream.asked)}", **headers)
+    assert ["flowerpot" in one.text for one in upstream.asked] == [True, True, False, False, True, True]

@@ -16,7 +16,6 @@ from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
 from treering.extensions.checks.change import Belief, BranchChange, RestingLines, states
 from treering.extensions.checks.removed_names import (
-    DOCUMENTS,
     HISTORY,
     NAMED_CODE,
     NAMED_PATH,
@@ -26,6 +25,7 @@ from treering.extensions.checks.removed_names import (
     still_there,
 )
 from treering.extensions.code.repository.repo_selection import Globs
+from treering.ports.format import is_prose_file
 from treering.retrieval.index.passages import passages_of
 from treering.sources.git.repository import TouchedFile
 from treering.sources.reading.folder import own_files_below, own_manifests
@@ -305,7 +305,7 @@ def _named_and_gone(checked: Checked) -> Iterator[CheckFinding]:
     documents = {
         path: blob
         for path, blob in change.after.items()
-        if PurePosixPath(path).suffix.lower() in DOCUMENTS and not HISTORY.search(path) and not own_files.wrote(path)
+        if is_prose_file(path) and not HISTORY.search(path) and not own_files.wrote(path)
     }
     change.read(documents.values())
     lasting = {PurePosixPath(path).name for path in change.after}

@@ -8,9 +8,9 @@ from posixpath import normpath
 
 from treering.core.characters import named
 from treering.extensions.checks.change import BranchChange
+from treering.ports.format import is_prose_file
 from treering.sources.reading.text import is_markdown
 
-DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".txt", ".mdc")
 HISTORY = re.compile(r"(?:^|/)(?:change|news|history|release)[^/]*(?:/[^/]*)?$", re.IGNORECASE)
 """Documents about the past, which may mention deleted files."""
 NAMED_PATH = re.compile(r"(?<![\w@:/.-])(?:\.{0,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*\.\w{1,12}(?![\w/])")
@@ -99,8 +99,7 @@ def still_there(change: BranchChange, names: Sequence[str]) -> set[str]:
     """Return the names that other files still contain, where they may also be defined."""
     if not names:
         return set()
-    documents = tuple(DOCUMENTS)
-    code = {path: blob for path, blob in change.after.items() if PurePosixPath(path).suffix.lower() not in documents}
+    code = {path: blob for path, blob in change.after.items() if not is_prose_file(path)}
     change.read(code.values())
     present: set[str] = set()
     for blob in code.values():

@@ -136,4 +136,5 @@ def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
         path = hit.place.rpartition("#L")[0]
         where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
         said = one_line(lines[best].strip(), most=limits.MAX_POINTER_CHARS)
-        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, symbol, f"– {said}"))))
+        named = symbol if symbol not in said else ""
+        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, named, f"– {said}"))))

@@ -16,7 +16,7 @@ from threading import Timer
 from time import monotonic
 from typing import Protocol
 
-from treering.sources.reading.web_addresses import FetchRefused, WebAddress, joined
+from treering.extensions.documents.web_addresses import FetchRefused, WebAddress, joined
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host and port. Raises `OSError` if there are none."""

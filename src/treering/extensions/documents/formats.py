@@ -22,12 +22,12 @@ from treering.extensions.documents.contents import (
     bounded,
 )
 from treering.extensions.documents.html_text import is_web_archive
+from treering.extensions.documents.web_addresses import parse_address
 from treering.ports.adapter import SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable, posix_path
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
 from treering.sources.reading.lines import Piece, is_blank, pack
-from treering.sources.reading.web_addresses import parse_address
 
 MEMORY_BYTES = 1_000_000_000
 _CPU_SECONDS = 8

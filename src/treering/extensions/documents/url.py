@@ -12,6 +12,7 @@ from protego import Protego
 
 from treering.core.errors import InvalidInput
 from treering.extensions.documents.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
+from treering.extensions.documents.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -26,7 +27,6 @@ from treering.ports.adapter import (
 from treering.ports.format import Formats
 from treering.sources.formats import built_in_formats, draft_file, is_read_in_part
 from treering.sources.reading.encodings import decode
-from treering.sources.reading.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 
 MOST_PLACES = 50_000
 """The maximum of the protocol for one sitemap."""

@@ -17,11 +17,11 @@ import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.extensions.encoder.provider_calls import ModelLoop
+from treering.extensions.engines.passage_texts import PassageText
 from treering.extensions.engines.server_engine import ServerEngine, check_dimension
 from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.retrieval.index.passage_texts import PassageText
 from treering.system.machine import make_folder, private, sync_folder
 
 _METHODS = ("add_documents", "search", "delete_documents")

@@ -1,11 +1,11 @@
 """Opening the engine of a space: one that its address names, or one that the program gives."""
 
 from treering.extensions.engines.engine_address import ENGINES, GIVEN, EngineAddress, EngineBackend
+from treering.extensions.engines.engine_mirror import MAX_COMPARED
+from treering.extensions.engines.passage_texts import PassageDescriber, PassageTexts
 from treering.extensions.engines.selection import SelectedEngine
 from treering.ports.models import Embedder
 from treering.ports.stores import Needs, Stores
-from treering.retrieval.index.engine_mirror import MAX_COMPARED
-from treering.retrieval.index.passage_texts import PassageDescriber, PassageTexts
 
 # `engines.host` is imported only if the program gives an engine, because every command goes through this module.
 

@@ -21,7 +21,6 @@ from treering.extensions.engines.server_engine import ServerEngine, check_dimens
 from treering.ports.search import Vector
 from treering.ports.vector_engine import DescribedPassage, EngineState, Keys, VectorChanges
 
-_READ_AT_ONCE = 2_000
 _AWAITED_SECONDS = 30
 _WIDER = 4
 _MOST_ASKED = 10_000  # nodes requested from an index until enough of them belong to this space

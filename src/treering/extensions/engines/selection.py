@@ -10,12 +10,12 @@ from threading import RLock
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.extensions.engines.engine_address import FORMS, EngineBackend, backend_of, parse_engine_address
+from treering.extensions.engines.engine_mirror import MAX_COMPARED, PAGE, EngineMirror
 from treering.ports.index import Behind, Index, Upkeep, one_moment, quick_vectors
 from treering.ports.passages import Passages
 from treering.ports.runtime import Clock, Leases
 from treering.ports.search import ChosenPending, Graph, Lag, Near, NearRequest, Pending, TextSearch, Vector, Vectors
 from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
-from treering.retrieval.index.engine_mirror import MAX_COMPARED, PAGE, EngineMirror
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0

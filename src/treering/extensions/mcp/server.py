@@ -51,7 +51,7 @@ _LISTING = "listing.json"
 RELEASE = 2 if find_spec("mcp_types") else 1
 Lifespan = Callable[[object], AbstractAsyncContextManager[None]]
 INSTRUCTIONS = """\
-Treering is this project's memory. It stores observations, decisions and work, with evidence. Work in a loop:
+Treering is this project's memory: query it before you work, and store decisions and findings with evidence.
 
 1. QUERY before you work. {query} {{"task": "your next task"}} returns beliefs, decisions, \
 constraints and open work, with citations. Mode search finds; expand opens ids of an answer. \

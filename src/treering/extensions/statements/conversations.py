@@ -1,8 +1,10 @@
 """The ledgers of stored conversations, read from their sources. Each source is read once per revision."""
 
+import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import cached_property
 from itertools import accumulate, count, groupby, islice, takewhile
 from threading import Lock
@@ -13,12 +15,14 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import pairs
 from treering.extensions.statements.contested import contested
-from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger
-from treering.extensions.statements.reading import asks_for_past_days, statements_of, topics_of
+from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
+from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
 from treering.ports.ledger import AsOf, ObjectRequest
+from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone
+from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
@@ -35,8 +39,8 @@ MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 MAX_MESSAGES = 4_000
 """Messages of a conversation that are compared: the newest, so that reading a long one takes seconds once."""
 _STEP = 1_000
-MAX_BESIDE = 2
-"""Statements in a message up to which a short one is its main content: `benchmarks truth` (dev), LoCoMo."""
+MAX_STATEMENTS = 5
+"""Statements of a message that count for it."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -60,12 +64,6 @@ class StatedConversation:
         for identity, other in contested(self.ledger).items():
             disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
         return disputed
-
-    @cached_property
-    def speakers(self) -> frozenset[str]:
-        """The topics that are names of speakers."""
-        authors = {one.author for one in self.ledger.statements.values()}
-        return frozenset().union(*map(topics_of, authors))
 
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
         """Return the turn that contests what a message states about some topics, if any does."""
@@ -136,45 +134,91 @@ def _earlier_conversation(engine: Engine, ids: Sequence[str], as_of: AsOf) -> St
 
 def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
-    topics, is_dated = topics_of(question), asks_for_past_days(question, engine.clock.now())
+    asked = _Question.of(question, engine.clock.now())
     found: dict[TurnPlace, ReplacingTurn] = {}
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
-        replaced = conversation.ledger.replaced_messages(topics)
-        for place in group:
-            position = conversation.positions.get(place, -1)
-            one = replaced.get(position)
-            other = conversation.contesting(position, topics)
+        positions = {place: conversation.positions.get(place, -1) for place in group}
+        replaced, hits = conversation.ledger.replaced_messages(asked.topics), frozenset(positions.values())
+        ranks = list(positions.values())
+        for rank, (place, position) in enumerate(positions.items()):
+            one, other = replaced.get(position), conversation.contesting(position, asked.topics)
+            leading = _leading(conversation.ledger, position, asked, hits)
+            latest = one.relation.source.message if leading is None and one else leading
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
-            elif one and (turn := conversation.turns.get(one.relation.source.message)):
-                leads = not is_dated and _leads(conversation, position, one, topics)
-                found[place] = replace(turn, degree=one.degree, leads=leads)
+            elif latest is not None and (turn := conversation.turns.get(latest)):
+                # One that is only likely moves nothing if it is above the other anyway.
+                leads = leading is not None and (one is not None or leading not in ranks[:rank])
+                found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leads)
     return found
 
 
-def _leads(conversation: StatedConversation, position: int, replaced: ReplacedMessage, topics: frozenset[str]) -> bool:
-    """Return whether what replaced a message belongs above it for a question with some topics.
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a question is about, and until when, if it names a past day."""
 
-    It must be sure, and answer the question, too: its message has a topic that the question has in common with the
-    replaced statement; or it has a word for a change, and the question is about nothing but that statement; or it is
-    short for it (`make it 8`), without much else in its message. `Three` may answer `and evenings?` instead.
+    topics: frozenset[str]
+    until: date | None
+
+    @classmethod
+    def of(cls, question: str, now: datetime) -> "_Question":
+        """Read a question."""
+        past = (days.last for days in asked_ranges(question, now) if days.last < now.date())
+        return cls(topics_of(question), max(past, default=None))
+
+    def accepts(self, new: Statement) -> bool:
+        """Return whether a statement was made before the end of the time that the question is about."""
+        return self.until is None or (new.at is not None and new.at.date() <= self.until)
+
+
+def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: Collection[int]) -> int | None:
+    """Return the message that belongs above an earlier one in the answer to a question, if there is one.
+
+    It retired or may have ended a statement of the earlier one, and is about the question, too: `Three` may answer
+    `and evenings?` instead. One that is not among the hits must have retired the statement for sure.
     """
-    ledger, new, kind = conversation.ledger, replaced.relation.source, replaced.relation.kind
-    if replaced.degree == "perhaps":
-        return False
-    old = [one for one in _stated_in(ledger, position) if one.id in ledger.retired]
-    best = max(old, key=lambda one: len(one.things & topics), default=replaced.relation.target)
-    message = _stated_in(ledger, new.message)
-    if any(best.things & topics & one.topics for one in message):
-        return True
-    if new.answers and kind == "replaces":
-        return False
-    content = topics - conversation.speakers
-    if content and content <= best.topics and (kind != "replaces" or new.cues & pairs.TELLING):
-        return True
-    is_short = new.things - new.inherited <= best.things or new.id in ledger.contexts
-    return is_short and sum(one.has_substance for one in message) <= MAX_BESIDE
+    best, leading = 0.0, None
+    for old in _stated_in(ledger, position):
+        chances, retiring = dict(ledger.chances.get(old.id, ())), ledger.replacement(old.id)
+        known = retiring or ledger.doubted.get(old.id)
+        if known and known.kind == "repeats":
+            continue
+        for identity in {*chances, known.source.id} if known else chances:
+            new = ledger.statements[identity]
+            is_absent = new.message not in hits and not (retiring and identity == retiring.source.id)
+            if new.message == position or is_absent or not asked.accepts(new):
+                continue
+            is_known = known is not None and identity == known.source.id
+            chance = chances.get(identity, MIN_CHANCE)
+            if (weight := _weight(ledger, new, old, chance, asked, is_known=is_known)) > best:
+                best, leading = weight, new.message
+    return leading
+
+
+def _weight(
+    ledger: StatementLedger, new: Statement, old: Statement, chance: float, asked: _Question, *, is_known: bool
+) -> float:
+    """Return how much speaks for a message above one that it may have replaced: above 0, it belongs there.
+
+    A short one (`make it 8`) that replaced the other is about what the other is about.
+    """
+    numbers, message = TUNING.replacing, _stated_in(ledger, new.message)
+    topics = topics_of(new.author).union(*(one.topics for one in message))
+    if (
+        is_known
+        and (new.cues & pairs.TELLING or new.id in ledger.contexts)
+        and new.things - new.inherited <= old.things
+        and not new.answers
+    ):
+        topics |= old.topics
+    return (
+        numbers.constant
+        + numbers.chance * math.log(chance / (1 - chance))
+        + numbers.known * is_known
+        + numbers.covered * len(topics & asked.topics) / max(1, len(asked.topics))
+        + numbers.statement * min(MAX_STATEMENTS, sum(one.has_substance for one in message))
+    )
 
 
 def _stated_in(ledger: StatementLedger, message: int) -> list[Statement]:

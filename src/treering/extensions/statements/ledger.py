@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from treering.extensions.statements.pairs import Comparison
+from treering.extensions.statements.pairs import Comparison, have_other_modifiers
 from treering.extensions.statements.relations import changed_values, relations_of, with_context
 from treering.extensions.statements.statement import Relation, StatedValue, Statement
 from treering.extensions.statements.words import words_in
@@ -26,6 +26,8 @@ class ReplacedMessage:
 
 MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
+MIN_CHANCE = 0.02
+"""The chance that a statement ended an earlier one, from which on it is stored: a third of all pairs are below it."""
 RECENT_STATEMENTS = 24
 """The latest statements that a new one is compared with whatever they are about."""
 
@@ -41,6 +43,8 @@ class StatementLedger:
     """What may have replaced a statement."""
     contexts: dict[_Id, str] = field(default_factory=dict)
     """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
+    chances: dict[_Id, tuple[tuple[_Id, float], ...]] = field(default_factory=dict)
+    """The later statements that may have ended a statement, sure or not, each with its chance."""
     _speakers: set[str] = field(default_factory=set)
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
@@ -66,6 +70,7 @@ class StatementLedger:
             dict(self.retired),
             dict(self.doubted),
             dict(self.contexts),
+            dict(self.chances),
             set(self._speakers),
             list(self._order),
             {topic: list(ids) for topic, ids in self._by_topic.items()},
@@ -77,6 +82,9 @@ class StatementLedger:
         comparison = self.compare(statement)
         for relation in relations_of(comparison):
             self._relate(relation)
+        for old, chance in comparison.chances if statement.is_stated else ():
+            if chance >= MIN_CHANCE and not have_other_modifiers(comparison.new, old):
+                self.chances[old.id] = (*self.chances.get(old.id, ()), (statement.id, chance))
         self.append(comparison.new)
 
     def compare(self, statement: Statement) -> Comparison:

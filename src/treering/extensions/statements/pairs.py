@@ -96,11 +96,12 @@ class Comparison:
     count: int
     """The statements of the conversation so far."""
 
-    def chances(self) -> Iterator[tuple[Statement, float]]:
-        """Return the candidates, each with the probability that it no longer holds."""
+    @cached_property
+    def chances(self) -> Sequence[tuple[Statement, float]]:
+        """The candidates that the new statement may change, each with the probability that it no longer holds."""
         compared = list(self.signs())
         chances = trees_in(TREES).chances([signs for _, signs in compared])
-        return zip((old for old, _ in compared), chances, strict=True)
+        return list(zip((old for old, _ in compared), chances, strict=True))
 
     def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
         """Return the candidates that the new statement may change, each with the signs of the pair.
@@ -298,6 +299,11 @@ def _has_equal(new: Statement, old: Statement) -> bool:
 def differing(new: Statement, old: Statement) -> list[ValueKind]:
     """Return the kinds of values that both have, and none in common."""
     return [kind for kind in new.keys if kind in old.keys and new.keys[kind].isdisjoint(old.keys[kind])]
+
+
+def have_other_modifiers(new: Statement, old: Statement) -> bool:
+    """Return whether two statements are about different things of one kind: the work phone and the private one."""
+    return bool(new.modifiers and old.modifiers) and new.modifiers.isdisjoint(old.modifiers)
 
 
 def _is_other_subject(new: Statement, old: Statement) -> bool:

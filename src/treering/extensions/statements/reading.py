@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 
 from treering.extensions.statements.forces import force_of
@@ -55,12 +54,6 @@ def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
 def topics_of(question: str) -> frozenset[str]:
     """Return the stems that a question is about."""
     return _stems(question, words_for(question))
-
-
-def asks_for_past_days(question: str, now: datetime) -> bool:
-    """Return whether a question names past days. Messages of these days answer it, even if they were replaced later."""
-    values, _ = values_in(question, words_for(question), at=now)
-    return any(value.last is not None and value.last < now.date() for value in values)
 
 
 def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:

@@ -48,9 +48,29 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
-    likely = [(chance, old) for old, chance in comparison.chances() if chance >= LIKELY or _takes_over(new, old)]
+    likely = [(chance, old) for old, chance in comparison.chances if chance >= LIKELY or _is_certain(new, old)]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]
+
+
+def _is_certain(new: Statement, old: Statement) -> bool:
+    """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
+    if _takes_over(new, old) or _is_moved(new, old):
+        return True
+    if not set(differing(new, old)) - {"label"}:
+        return _is_done(new, old) and bool(old.things) and old.things <= new.things
+    is_same_person = new.author == old.author and new.owner == old.owner
+    return (is_same_person and have_same_attribute(new, old)) or bool(new.things and new.things == old.things)
+
+
+def _is_moved(new: Statement, old: Statement) -> bool:
+    """Return whether a statement has only another time for one said just before: `make it 8`."""
+    is_near = old.message >= new.message - REPLY_MESSAGES
+    return is_near and "change" in new.cues and not new.things - new.inherited and bool(changed_values(new, old))
+
+
+def _is_done(new: Statement, old: Statement) -> bool:
+    return old.force == "planned" and bool(new.cues & {"did", "done"}) and new.force != "planned"
 
 
 def _settled(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
@@ -81,8 +101,7 @@ def _kind(new: Statement, old: Statement) -> RelationKind:
         return "corrects"
     if _takes_over(new, old):
         return "reassigns"
-    is_done = old.force == "planned" and new.cues & {"did", "done"} and new.force != "planned"
-    return "completes" if is_done else "replaces"
+    return "completes" if _is_done(new, old) else "replaces"
 
 
 def _takes_over(new: Statement, old: Statement) -> bool:

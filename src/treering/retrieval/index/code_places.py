@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
+from treering.ports.format import PROSE_SUFFIX
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassagesFound
 from treering.retrieval.index.code_names import CodeFile, code_file, module_name, package_name
@@ -47,6 +48,8 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
         return "generated"
     if form in ("prose", "data") and _CHANGELOG.search(path):
         return "changelog"
+    if form == "prose" and _TEST_GUIDE.search(path):
+        return "documentation"
     if _TEST.search(path) or (form != "prose" and _SPEC.search(path)):
         return "test"
     return _role_by_form(path, "code" if _CODE.search(path) else form)
@@ -83,6 +86,8 @@ _TEST = re.compile(
     r"|^testing/|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|tests|spec)\.[^/]*$"
     r"|(?:Test|Tests|Spec)\.(?:java|kt|kts|cs|swift|scala|php|groovy)$|(?:^|/)src/test/"
 )
+_TEST_GUIDE = re.compile(r"(?:^|/)(?:tests?|e2e|testing)/(?:readme|contributing)[^/]*$", re.IGNORECASE)
+"""Documents that explain the tests; deeper down, they are mostly what tests read."""
 _SPEC = re.compile(r"(?:^|/)specs?/")
 _EXAMPLE = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|cookbook|snippets|docs_src)/", re.IGNORECASE)
 _CHANGELOG = re.compile(
@@ -93,7 +98,7 @@ _CHANGELOG = re.compile(
 _LANGUAGES = "ar|bn|cs|da|de|el|es|fa|fi|fr|he|hi|hu|id|it|ja|ko|nl|no|pl|pt|ro|ru|sv|th|tr|uk|vi|zh"
 _TRANSLATION = re.compile(
     rf"\.(?:po|pot|mo|xlf|arb)$|(?:^|/)(?:locales?|translations|i18n|l10n)/"
-    rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?\.(?:md|rst|txt|adoc|mdx)$"
+    rf"|[._-](?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?{PROSE_SUFFIX}$"
     rf"|(?:^|/)docs?/(?:{_LANGUAGES})(?:[-_][A-Za-z]{{2,4}})?/"
 )
 _CODE = re.compile(  # code given inline, and markup, whose segments are prose

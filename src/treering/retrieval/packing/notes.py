@@ -40,6 +40,8 @@ class PackNotes:
     warnings: tuple[str, ...] = ()
     """What the index lacks."""
     conflicts: Sequence[ConflictNote] = ()
+    commands: Sequence[str] = ()
+    """The commands of the project that the task asks for."""
     users: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """By object and segment of code: a line about its callers and tests."""
 
@@ -50,6 +52,7 @@ class PackNotes:
         conflicts = tuple(note for note in self.conflicts if not ids.isdisjoint(note.ids))
         return {
             "summary": _summary(packed, conflicts, self.results),
+            "commands": tuple(self.commands),
             "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.packing.max_entries],
             "conflicts": conflicts,
             "may_break": tuple(line for place, line in self.users.items() if place in places),

@@ -33,16 +33,23 @@ def rank_in_files(
     evidence: FileEvidence,
     terms: Collection[str],
     *,
+    how_to: bool = False,
     tuning: FilesTuning = TUNING.files,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
+    A question of what one has to do (`how_to`) is answered by documentation as well as by code.
     The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
     discount = (1 - tuning.beside_code) * _code_share(heads, evidence.own_scores)
-    placed = [_Placed.of(hit, heads[hit.key], wanted, discount) for hit in ranked if hit.key in heads]
+    equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
+    placed = [
+        _Placed.of(hit, head, wanted, 0.0 if head.place_role in equal else discount)
+        for hit in ranked
+        if (head := heads.get(hit.key))
+    ]
     files = _file_scores(placed, evidence.own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
     commits = _commit_scores(placed, evidence.commits)
@@ -99,8 +106,7 @@ class _Placed:
         Tests, documents and changelogs repeat the words of the code, so they count less. But a section that is called
         what the question asks for answers it, and so does a test or an example if the question asks for one.
         """
-        beside_code = head.place_role not in (CODE, NO_PLACE)
-        weight = 1 - discount * (1 - called_share(head, terms)) if beside_code else 1.0
+        weight = 1 - discount * (1 - called_share(head, terms)) if discount else 1.0
         return cls(hit, head, weight, hit.score * weight)
 
 

@@ -79,6 +79,8 @@ class ContextPack(_Value):
     items: tuple[PackItem, ...]
     rules: tuple[str, ...] = ()
     """Active constraints that apply to every task, each in one line; none of them is among the items."""
+    commands: tuple[str, ...] = ()
+    """The commands of the project for the jobs that the task asks how to do, such as "test `make test`"."""
     conflicts: tuple[ConflictNote, ...] = ()
     may_break: tuple[str, ...] = ()
     """What uses and tests the code that is shown: it may break where that code is changed."""
@@ -137,6 +139,7 @@ def render(context: ContextPack) -> str:
         f"# Context for {label(context.task, most=limits.MAX_TASK_CHARS)}",
         context.summary,
         *_listed("Rules", context.rules),
+        *(["## Commands", fence("\n".join(context.commands), origin="commands")] if context.commands else []),
     ]
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]

@@ -470,6 +470,17 @@ def asks(text: str) -> bool:
     return _REQUEST.match(_SENTENCE_END.split(ending.rstrip(".! "))[-1].strip()) is not None
 
 
+_HOW_TO = re.compile(
+    r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_how_to(text: str) -> bool:
+    """Return whether a question asks what one has to do, which is written in documentation more often than in code."""
+    return _HOW_TO.search(text) is not None
+
+
 def reply_among(asked: Segment, others: Iterable[Segment]) -> Segment | None:
     """Return the next turn after a question, if another speaker has it; of a long turn its first segment."""
     if not asks(asked.excerpt):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, Unavailable
+from treering.ports.format import is_prose_file
 from treering.sources.reading.folder import read_bytes
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render
@@ -25,7 +26,6 @@ _BEST = 3
 _MAX_BYTES = 2_000_000
 _CHARS = 92
 _LOOKED_AT = 20
-_PROSE = frozenset({".md", ".rst", ".txt", ".adoc"})
 _PLAIN_WORDS = 6  # a line of a document with as many is considered a sentence
 _AFTER = 30  # characters shown after the beginning of a difference
 _HEADING = re.compile(r"^#{2,4}[ \t]+(?P<name>[^#\n]{3,60}?)[ \t#]*$", re.MULTILINE)
@@ -285,7 +285,7 @@ def _changes_of(hit: ShownHit) -> Iterator[_Change]:
 def _changes_in(file: Path, shown: str) -> Iterator[_Change]:
     """Yield plausible changes of lines in a file, sentences of documents before lines of code."""
     text = _text(file)
-    is_prose = file.suffix.lower() in _PROSE
+    is_prose = is_prose_file(file.name)
     lines = [one.strip() for one in shown.splitlines()]
     telling = [
         one

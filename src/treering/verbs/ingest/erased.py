@@ -29,9 +29,6 @@ MIN_CHARS = 24
 """Shorter passages are only recognized in their own origin, because they may occur elsewhere for other reasons."""
 MAX_MARKS = 1_000_000
 """Hashes of passages and lines that a space stores; the oldest are dropped first."""
-ErasureKey = Callable[[], bytes]
-"""Returns the key of the hashes, creating it on first use. Raises `OSError`."""
-
 _Done = TypeVar("_Done")
 _ROW = "erased"
 _BLOCK = re.compile(r"#\d{9}\Z")

@@ -25,7 +25,6 @@ from treering.verbs.lint.survey import Finding, Rule, Survey, survey
 from treering.verbs.scoped_ledger import whole
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
-_EVENTS = 500  # of the log, at a time
 _APPLY = "The index differs: run again with options.apply."
 _NOT_REPAIRED = "The space does not verify, so nothing was repaired. Run lint audit at the scope / to see what differs."
 

@@ -14,7 +14,7 @@ from treering.core.patch import Link, Operation
 from treering.core.policy import CURRENT
 from treering.core.scope import ROOT, is_within, sees
 from treering.core.writing.integrity import references_of
-from treering.ports.ledger import Altered, Ledger, Selection, noted
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
 
@@ -38,6 +38,7 @@ class Survey:
     """All objects at and below a scope with their links, and the other objects of the space."""
 
     objects: Mapping[str, Object]
+    """By id, in order of id."""
     links: Sequence[Link]
     ledger: Ledger
     now: datetime
@@ -49,8 +50,8 @@ class Survey:
     """By origin of a source that was looked up, the origin of its file today; empty if the file is gone."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Yield the objects of one type, in order of id."""
-        for _, item in sorted(self.objects.items()):
+        """Yield the objects of one type, in the order of `objects`."""
+        for item in self.objects.values():
             check_interrupt()
             if isinstance(item, cls):
                 yield item
@@ -132,8 +133,7 @@ def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
     everything = list(ledger.select(Selection(scope=ROOT, descend=True), altered=altered))
     objects = {item.id: item for item in everything if is_within(item.scope, scope)}
     elsewhere = {item.id: item for item in everything if item.id not in objects}
-    links: dict[tuple[str, str, str], Link] = {}
-    for item in objects:
-        with noted(altered):
-            links |= {(link.type, link.source, link.target): link for link in ledger.links(item)}
-    return Survey(objects, tuple(links.values()), ledger, now, scope, elsewhere, altered)
+    found = ledger.read([ObjectRequest(links=tuple(objects))])[0]
+    altered |= found.altered
+    unique = {(link.type, link.source, link.target): link for links in found.links.values() for link in links}
+    return Survey(objects, tuple(unique.values()), ledger, now, scope, elsewhere, altered)

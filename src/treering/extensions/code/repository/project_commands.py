@@ -19,7 +19,7 @@ _JOBS: Mapping[str, frozenset[str]] = {
     "lint": frozenset("lint lints style eslint clippy flake8 ruff lint-js lint-check lint-all linting".split()),
     "format": frozenset("format fmt formatting".split()),
     "types": frozenset("types typecheck type-check typing mypy tsc pyright check-types".split()),
-    "build": frozenset("build compile dist".split()),
+    "build": frozenset({"build", "compile"}),
     "docs": frozenset("docs doc documentation docs-build build-docs html".split()),
 }
 """Names of targets, scripts or sessions by job, with `-` for `:` and `_`."""

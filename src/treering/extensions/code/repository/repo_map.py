@@ -17,6 +17,7 @@ from treering.core.evidence import Section
 from treering.extensions.code.parsing.languages import counted_language
 from treering.extensions.code.repository.project_card import card_files, draw_card
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
+from treering.ports.format import PROSE_SUFFIX
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.git.blobs import ChangedTogether, CommitFiles, PathHistory
 from treering.sources.git.repository import TreeEntry
@@ -34,11 +35,11 @@ _CONTAINERS = frozenset({"apps", "cmd", "crates", "internal", "lib", "libs", "pa
 # Folders whose second level is not about the code.
 _ASIDE = frozenset({"benchmarks", "doc", "docs", "example", "examples", "test", "tests", "third_party", "vendor"})
 _API = re.compile(r"(^|/)(openapi|swagger)[^/]*\.(json|ya?ml)$|\.proto$|\.graphqls?$", re.IGNORECASE)
-_README = re.compile(r"readme(\.(md|rst|txt|markdown|adoc))?", re.IGNORECASE)
-_LICENCE = re.compile(r"(licen[cs]e|copying)(\.(md|txt|rst))?", re.IGNORECASE)
+_README = re.compile(rf"readme({PROSE_SUFFIX})?", re.IGNORECASE)
+_LICENCE = re.compile(rf"(licen[cs]e|copying)({PROSE_SUFFIX})?", re.IGNORECASE)
 _DOCUMENT = re.compile(
-    r"(readme|contributing|changelog|changes|architecture|security|governance|code_of_conduct)\.(md|rst|txt)"
-    r"|(docs?|adr|rfcs)/(.+/)?[^/]+\.(md|rst)",
+    rf"((readme|contributing|changelog|changes|architecture|security|governance|code_of_conduct)"
+    rf"|(docs?|adr|rfcs)/(?!.+\.txt$)(.+/)?[^/]+){PROSE_SUFFIX}",
     re.IGNORECASE,
 )
 _MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from time import monotonic
 from typing import Literal, Protocol, TypeVar
@@ -127,15 +128,18 @@ class ChatMemory:
         if not self._is_closed:
             self._making.submit(self._take_over).add_done_callback(self._report_making)
 
-    def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
+    def recall(self, place: DiscussionRef, messages: Sequence[Message], *, alone: bool = False) -> Future[Recall]:
         """Recall memories for a conversation within the time limit. Canceling the future saves the work.
 
+        `alone`: only from this discussion, not from the others of its scope.
         Earlier exchanges are stored first, for at most half of the time, so that consecutive questions can recall them.
         """
         recall: Future[Recall] = Future()
         self._timers.after(self._bounds.wait_seconds, lambda: self._skip(recall))
         began, ready = monotonic(), self._earlier_stored()
-        ready.add_done_callback(lambda _: self._search(recall, place, messages, began))
+        ready.add_done_callback(
+            lambda _: self._search(recall, partial(self._remind, place, messages, alone=alone), began)
+        )
         return recall
 
     def keep(
@@ -181,11 +185,11 @@ class ChatMemory:
             ready.set_result(None)
         return ready
 
-    def _search(self, recall: Future[Recall], place: DiscussionRef, messages: Sequence[Message], began: float) -> None:
+    def _search(self, recall: Future[Recall], remind: Callable[[], Reminder], began: float) -> None:
         if recall.done() or self._is_closed:
             self._skip(recall)
             return
-        search = self._recalling.submit(self._remind, place, messages)
+        search = self._recalling.submit(remind)
         # If the recall is canceled, a waiting search is canceled too; a running one ends by its own limit.
         recall.add_done_callback(lambda _: search.cancel())
         search.add_done_callback(lambda done: self._report_recall(recall, done, began))
@@ -211,10 +215,10 @@ class ChatMemory:
             with self._lock:
                 self._is_behind = self._waiting > 0
 
-    def _remind(self, place: DiscussionRef, messages: Sequence[Message]) -> Reminder:
+    def _remind(self, place: DiscussionRef, messages: Sequence[Message], *, alone: bool = False) -> Reminder:
         try:
             with interruptible(_ends_after(_MAX_RECALL_SECONDS)):
-                return self._companion(self._open_engine(create=False), place).remind(messages)
+                return self._companion(self._open_engine(create=False), place).remind(messages, alone=alone)
         except NotFound:
             return NOTHING  # no space yet
 

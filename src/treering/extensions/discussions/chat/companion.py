@@ -44,18 +44,18 @@ class Companion:
         self._discussion = discussion
         self._tokens = tokens
 
-    def remind(self, messages: Sequence[Message]) -> Reminder:
+    def remind(self, messages: Sequence[Message], *, alone: bool = False) -> Reminder:
         """Return passages related to the last message of the user that are not in the messages themselves.
 
-        If the messages are only the end of this discussion, include its state and summary. The text has at most
-        `tokens` estimated tokens. Writes nothing.
+        `alone`: from this discussion only. If the messages are only the end of this discussion, include its state and
+        summary. The text has at most `tokens` estimated tokens. Writes nothing.
         """
         known = [one.message for one in transcript_of(messages)]
         question = next((message.content for message in reversed(known) if message.role == "user"), "")
         if not question:
             return NOTHING
         seen = _Seen(message.content for message in known)
-        results = () if says_nothing(question) else self._search(question[-_QUERY_CHARS:], seen)
+        results = () if says_nothing(question) else self._search(question[-_QUERY_CHARS:], seen, alone=alone)
         return _packed([*self._before(seen), *results], self._tokens)
 
     def keep(self, messages: Sequence[Message], answer: str) -> Recorded:
@@ -84,9 +84,13 @@ class Companion:
             if text:
                 yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
 
-    def _search(self, query: str, seen: "_Seen") -> Iterator["_Passage"]:
-        within = self._discussion.ref.within
-        hits = search(self._discussion.engine, home_of(within), query, _SEARCH, descend=True, above=within)
+    def _search(self, query: str, seen: "_Seen", *, alone: bool) -> Iterator["_Passage"]:
+        ref, engine = self._discussion.ref, self._discussion.engine
+        hits = (
+            search(engine, ref.scope, query, _SEARCH)
+            if alone
+            else search(engine, home_of(ref.within), query, _SEARCH, descend=True, above=ref.within)
+        )
         for hit in hits:
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import httpx
 from anyio import CapacityLimiter
@@ -55,18 +56,28 @@ class MemorySettings(ChatBounds):
         parse_scope(self.within)
 
     def scope(self, requested: str | None, *, caller: Caller) -> str:
-        """Return the scope of a request: its own, else that of its key if it is below the common one, else the latter.
+        """Return the scope of a request: the named one, else that of the caller.
 
+        A key for a scope below the common one has its scope, which is shared with the other keys for it. Another key
+        has a scope of its own below the common one. Callers without a key are one person, and have the common scope.
         Raises `InvalidInput`, and `Denied` for a scope outside the common one.
         """
-        common = caller.scope if is_within(caller.scope, self.within) else self.within
-        scope = caller.scope_for(parse_scope(requested) if requested is not None else common)
+        if requested is None:
+            common = caller.scope if is_within(caller.scope, self.within) else self.within
+            scope = common if common != self.within else person_scope(common, caller.name)
+        else:
+            scope = caller.scope_for(parse_scope(requested))
         if not is_within(scope, self.within):
             raise Denied(
                 f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",
                 hint="Use a scope below it, or none.",
             )
         return scope
+
+
+def person_scope(scope: str, person: str) -> str:
+    """Return the scope of a person's discussions within another; the other itself for nobody in particular."""
+    return f"{scope.rstrip('/')}/{_PERSONS}/{quote(person, safe=_PLAIN)}" if person else scope
 
 
 def recall_header(recall: Recall) -> str:
@@ -94,8 +105,12 @@ DISCUSSION_HEADER = "X-Treering-Discussion"
 _OPEN_WEBUI_HEADER = "X-OpenWebUI-Chat-Id"
 """Open WebUI sends the chat's id in it if ENABLE_FORWARD_USER_INFO_HEADERS is set."""
 SCOPE_HEADER = "X-Treering-Scope"
+USER_HEADER = "X-Treering-User"
+_OPEN_WEBUI_USER_HEADER = "X-OpenWebUI-User-Id"
 MEMORY_HEADER = "X-Treering-Memory"
 
+_PERSONS = "user"
+_PLAIN = "@ +"
 _READ_AT_ONCE = 4
 _OFF = "off"
 _FOREIGN_USER = "off; reason=user"
@@ -111,7 +126,7 @@ class ChatRequest(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     messages: tuple[dict[str, Any], ...] = Field(description="Messages so far.")
-    user: str | None = Field(default=None, description="The id of the discussion, if no header names it.")
+    user: str | None = Field(default=None, description="The person; also the discussion, if no header names it.")
 
 
 class ChatAnswer(BaseModel):
@@ -166,7 +181,9 @@ class ChatEndpoint:
         body, header = parsed.body, parsed.header
         keep: Keep = _store_nothing
         if parsed.chat and parsed.place:
-            recall = await asyncio.wrap_future(self._memory.recall(parsed.place, parsed.chat.messages))
+            recall = await asyncio.wrap_future(
+                self._memory.recall(parsed.place, parsed.chat.messages, alone=parsed.alone)
+            )
             header = recall_header(recall)
             keep = partial(self._keep, parsed.place, parsed.chat.messages, caller_of(request).author)
             if recall.reminder.text:
@@ -193,6 +210,8 @@ class _ParsedRequest:
     place: DiscussionRef | None
     header: str
     """The header value for requests without memory."""
+    alone: bool = False
+    """Whether it recalls nothing from other discussions, because only the field `user` names it, and maybe a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +281,8 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             also={EVENTS: {"schema": {"type": "string"}}},
             parameters=(
                 _header(DISCUSSION_HEADER, "The discussion."),
-                _header(SCOPE_HEADER, "Scope in which it is stored."),
+                _header(SCOPE_HEADER, "Scope in which it is stored, shared by all who name it."),
+                _header(USER_HEADER, "The person whose discussions are recalled; default: the key, or `user`."),
                 _header(MEMORY_HEADER, "`off`: nothing is recalled and nothing stored."),
             ),
             fails=OpenAIFailure,
@@ -293,16 +313,20 @@ async def _store_nothing(_text: str) -> str:
 
 def _parsed(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _ParsedRequest:
     """Return the parsed request. Raises `InvalidInput` for a header or tag with an invalid id, and `Denied`."""
-    scope = settings.scope(_header_value(request, SCOPE_HEADER), caller=caller_of(request))
+    requested = _header_value(request, SCOPE_HEADER)
+    scope = settings.scope(requested, caller=caller_of(request))
     if chat is None:
         return _ParsedRequest(data, None, None, _OFF)
     if (_header_value(request, MEMORY_HEADER) or "").strip().casefold() == _OFF:
         return _ParsedRequest(chat.data, None, None, _DECLINED)
     name = _header_value(request, DISCUSSION_HEADER) or _header_value(request, _OPEN_WEBUI_HEADER) or _tagged(chat)
-    place, header = (discussion_ref(name, within=scope), _OFF) if name else _place_of_user(chat, scope)
+    person = _header_value(request, USER_HEADER) or _header_value(request, _OPEN_WEBUI_USER_HEADER)
+    within = person_scope(scope, (person or (name and chat.user) or "").strip())
+    place, header = (discussion_ref(name, within=within), _OFF) if name else _place_of_user(chat, within)
     if place and is_client_task(chat.messages):
         return _ParsedRequest(chat.data, chat, None, _TASK)
-    return _ParsedRequest(chat.data, chat, place, header)
+    alone = not (name or person or requested)
+    return _ParsedRequest(chat.data, chat, place, header, alone)
 
 
 def _place_of_user(chat: ChatBody, scope: str) -> tuple[DiscussionRef | None, str]:

@@ -293,8 +293,14 @@ class ObjectReads(SegmentReads):
         return self.scope_of(identity) is not None
 
     def cited(self, source_id: str, segment_id: str) -> Cited | None:
-        """Return a source as evidence needs it. The whole source was asked for ahead, in the first round trip."""
-        return Cited.of(self.get(source_id), segment_id)
+        """Return a source as evidence needs it, without its other segments."""
+        sql = (
+            "SELECT status, coalesce(fingerprint, '') FROM objects "
+            "WHERE space = %(space)s AND id = %(id)s AND type = 'source'"
+        )
+        rows, place = self._transaction.rows(sql, id=source_id), (source_id, segment_id)
+        segment = self.segments([place]).get(place)
+        return Cited(rows[0][0], from_column(rows[0][1]), segment) if rows else None
 
     def scope_of(self, identity: str) -> str | None:
         """Return the scope of an object without reading its revision."""

@@ -291,14 +291,20 @@ class PostgresSession(LedgerSession[Transaction]):
 def expect(reads: ObjectReads, patch: Patch) -> None:
     """Send the queries for the operations of a patch. Their results are cached."""
     named: set[str] = set()
+    cited: set[tuple[str, str]] = set()
     for operation in patch.operations:
         if isinstance(operation, Create):
             _expect_new(reads, operation.object)
-            named |= _grounds(operation.object)
+            if isinstance(item := operation.object, Knowledge):
+                named.update(item.derived_from)
+                cited.update((ref.source_id, ref.segment_id) for ref in item.evidence_refs)
         elif identity := getattr(operation, "id", ""):
             expect_change(reads, [identity])
     for identity in sorted(named):
         reads.expect(identity)
+    for source_id, segment_id in sorted(cited):
+        reads.cited(source_id, segment_id)
+    for identity in sorted({*named, *(source_id for source_id, _ in cited)}):
         reads.scope_of(identity)
 
 
@@ -321,10 +327,3 @@ def _expect_new(reads: ObjectReads, item: Object) -> None:
             reads.knowledge_by_duplicate_key(item.duplicate_key())
             if key := item.claim_key():
                 reads.knowledge_by_claim_key(key)
-
-
-def _grounds(item: Object) -> set[str]:
-    """Return the ids that a new piece of knowledge cites or is derived from."""
-    if not isinstance(item, Knowledge):
-        return set()
-    return {*item.derived_from, *(ref.source_id for ref in item.evidence_refs)}

@@ -20,8 +20,9 @@ from treering.core.canonical import is_object
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
+from treering.extensions.server.web.overview import OVERVIEW, Overview
+from treering.ports.format import PROSE_SUFFIX
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
-from treering.verbs.query.overview import OVERVIEW, Overview
 
 _Report = TypeVar("_Report", bound=Report)
 _EVENTS: Mapping[str, str] = {
@@ -49,7 +50,7 @@ HEADERS: Mapping[str, str] = {
 _PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
 """A web address for a link. Nothing else that is stored becomes a link."""
 _LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
-_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
+_PROSE_FILE = re.compile(rf"(?:{PROSE_SUFFIX}|\.(?:org|tex|x?html?))$", re.IGNORECASE)
 _BOX_CHARS = 250
 _BOX_LINES = 8
 _LONG_LINE = re.compile(r".{30}")

@@ -170,6 +170,11 @@ class DocumentHeading:
     last: int
 
 
+def reads_as_markdown(path: str) -> bool:
+    """Return by a document's name whether its headings and blocks are read as those of Markdown."""
+    return not path.lower().endswith((".rst", ".rest", ".txt"))
+
+
 def headings_of(lines: Sequence[str], *, markdown: bool) -> list[DocumentHeading]:
     """Return the headings of a document, at most 400. `lines[1]` is its first line."""
     headings = _of_markdown(lines) if markdown else _of_restructured(lines)
@@ -244,8 +249,7 @@ class DocumentSection:
 
 def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     """Return the sections of a document that have text, in order; at most 200."""
-    path = text.spans[0][0].path.lower() if text.spans else ""
-    markdown = not path.endswith((".rst", ".rest", ".txt"))
+    markdown = reads_as_markdown(text.spans[0][0].path if text.spans else "")
     headings = headings_of(text.lines, markdown=markdown)
     sections: list[DocumentSection] = []
     start = behind_matter(text.lines) if markdown else 1

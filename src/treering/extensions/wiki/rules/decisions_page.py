@@ -7,6 +7,7 @@ from treering.extensions.wiki.rules.knowledge import knowledge_blocks
 from treering.extensions.wiki.rules.markdown import bullets, plain, remainder, short_text
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import document_title
+from treering.ports.format import PROSE_SUFFIX
 
 MAX_RECORDS = 100
 _HEADINGS = {
@@ -15,7 +16,7 @@ _HEADINGS = {
     "procedure": "Procedures",
     "preference": "Preferences",
 }
-_RECORD = re.compile(r"(?:^|/)(?:adrs?|decisions|rfcs?|peps?|proposals)/[^/]+\.(?:md|rst|txt|adoc)$", re.IGNORECASE)
+_RECORD = re.compile(rf"(?:^|/)(?:adrs?|decisions|rfcs?|peps?|proposals)/[^/]+{PROSE_SUFFIX}$", re.IGNORECASE)
 
 
 def has_decisions(facts: RepositoryFacts) -> bool:

@@ -12,6 +12,7 @@ from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart, page_slugs, repository_title
 from treering.extensions.wiki.repository.prose import Words, cut, words_of
 from treering.extensions.wiki.repository.purposes import introduction_of, part_purpose
+from treering.ports.format import PROSE_SUFFIX
 
 OVERVIEW = "overview.md"
 ARCHITECTURE = "architecture.md"
@@ -35,7 +36,7 @@ _FIRST = re.compile(
 )
 _POST = re.compile(r"(?:^|/)_?(?:blog|posts?)/", re.IGNORECASE)
 _MIN_DOCUMENT_LINES = 3
-_PROSE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|adoc)$|(?:^|/)readme$", re.IGNORECASE)
+_PROSE = re.compile(rf"(?:{PROSE_SUFFIX}|(?:^|/)readme)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

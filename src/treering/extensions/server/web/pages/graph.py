@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from treering.core.patch import LinkType
+from treering.extensions.server.web.overview import OBJECTS, ListedObject
 from treering.extensions.server.web.view import PageView, Rendered
 from treering.verbs.query.browsing import PageReport
-from treering.verbs.query.overview import OBJECTS, ListedObject
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 

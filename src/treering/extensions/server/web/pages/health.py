@@ -7,11 +7,11 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.patch import PatchRecord
 from treering.core.writing.draft import ObjectChange
+from treering.extensions.server.web.overview import OBJECTS, ObjectList
 from treering.extensions.server.web.view import PageView, Rendered
 from treering.verbs.crystallize import review
 from treering.verbs.envelope import Envelope
 from treering.verbs.lint.lint import LintReport
-from treering.verbs.query.overview import OBJECTS, ObjectList
 
 _LISTED = 50
 _REVIEWED = 20
