@@ -73,7 +73,9 @@ def _learned(call: Call, failure: str) -> Iterator[HookLine]:
         if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
             found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):
-        yield HookLine(identity, f"{one_line(' · '.join(text.splitlines()), most=limits.MAX_FAILURE_CHARS)}  {identity}")
+        yield HookLine(
+            identity, f"{one_line(' · '.join(text.splitlines()), most=limits.MAX_FAILURE_CHARS)}  {identity}"
+        )
 
 
 def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:

@@ -192,6 +192,8 @@ def _is_apart(new: Statement, old: Statement) -> bool:
     is_other_kind = bool(kinds and former) and not kinds & former and not new.cues & TELLING
     if "did" in new.cues and "did" in old.cues:
         return True
+    if not new.cues & TELLING and _is_other_subject(new, old):
+        return True
     return "label" in differing(new, old) or _is_another(new, old) or is_other_kind
 
 
@@ -310,6 +312,11 @@ def _is_other_subject(new: Statement, old: Statement) -> bool:
     """Return whether two statements name their subjects, and neither names the subject of the other."""
     subject, earlier = new.subject - new.verbs or new.subject, old.subject - old.verbs or old.subject
     return bool(subject and earlier) and not (subject & old.topics or earlier & new.topics)
+
+
+def have_other_kinds(new: Statement, old: Statement) -> bool:
+    """Return whether both have values of different kinds only: what the gym costs, and where it is now."""
+    return bool(new.keys and set(old.keys) - {"name"}) and new.keys.keys().isdisjoint(old.keys)
 
 
 def have_same_attribute(new: Statement, old: Statement) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_same_attribute
+from treering.extensions.statements.pairs import TELLING, Comparison, differing, have_other_kinds, have_same_attribute
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 
-LIKELY = 0.2
+LIKELY = 0.15
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 REPLY_MESSAGES = 2
@@ -88,6 +88,8 @@ def _is_sure(new: Statement, old: Statement) -> bool:
 
     A word announces the change, or the statements cannot both be true. People who disagree leave it open.
     """
+    if have_other_kinds(new, old) and new.force == "asserted" and not _is_moved(new, old):
+        return False
     if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
     is_exclusive = have_same_attribute(new, old) or bool(differing(new, old)) or new.positive != old.positive
