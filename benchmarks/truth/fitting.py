@@ -205,7 +205,7 @@ def _asked(examples: Sequence[Example]) -> tuple[list[tuple[str, float]], _Float
 
 
 def _boosted(answers: _Floats, over: _Array, importance: _Array) -> tuple[float, list[_Tree], _Array]:
-    """Return the logarithm of the first odds, trees with the values of their leaves, and the chances of the examples."""
+    """Return the logarithm of the first odds, trees with their leaves, and the chances of the examples."""
     random = np.random.default_rng(SEED)
     share = float((importance * over).sum() / importance.sum())
     start = round(float(np.log(share / (1 - share))), 3)
