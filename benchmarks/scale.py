@@ -5,6 +5,9 @@
 
 Each step runs in a process of its own (`benchmarks.scale_steps`). Results are merged into `docs/benchmarks/scale.json`,
 or the file of `--keep`; `python -m benchmarks.scale_page` writes them into the page.
+
+`TREERING_BENCH_SPACES=FOLDER` keeps the spaces and the figures of each step in a folder. A run that was stopped then
+continues with the step that was running, and filling a space with the texts that are missing.
 """
 
 import json
@@ -13,6 +16,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,11 +126,24 @@ def keep(file: Path, kind: str, size: int, figures: Mapping[str, float]) -> None
 def _measured(kind: str, size: int) -> dict[str, float]:
     figures: dict[str, float] = {}
     steps = [*_STEPS, *(["scale_script"] if size <= _SCRIPT_SIZE else [])]
-    with workplace() as folder:
+    with _folder(kind, size) as folder:
         for step in steps:
-            figures |= probe(step, folder=str(folder), kind=kind, size=size)
+            done = folder / f"{step}.json"
+            if not done.exists():
+                done.write_text(json.dumps(probe(step, folder=str(folder), kind=kind, size=size)), encoding="utf-8")
+            figures |= json.loads(done.read_text(encoding="utf-8"))
             print(f"  {kind}, {size:,}, {step}", file=sys.stderr, flush=True)
     return {name: one / 2**20 if name in _BYTES else one for name, one in figures.items()}
+
+
+def _folder(kind: str, size: int) -> AbstractContextManager[Path]:
+    """Return a folder for a space: one that is kept, or a temporary one."""
+    spaces = os.environ.get("TREERING_BENCH_SPACES")
+    if not spaces:
+        return workplace()
+    folder = Path(spaces) / f"{kind}-{size}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return nullcontext(folder)
 
 
 def _rows(kind: str, size: int, figures: Mapping[str, float]) -> Iterator[Figure]:

@@ -81,10 +81,11 @@ def test_whoever_stops_a_server_waits_longer_than_it_takes_to_stop():
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_takes_the_unit(tmp_path):
-    unit = tmp_path / SERVICE.name
-    unit.write_text(SERVICE.read_text().replace("/opt/treering/bin/treering", sys.executable))
-    checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+def test_systemd_takes_the_units(tmp_path):
+    units = [tmp_path / unit.name for unit in (SERVICE, SERVICE.with_suffix(".socket"))]
+    for unit in units:
+        unit.write_text((DEPLOY / unit.name).read_text().replace("/opt/treering/bin/treering", sys.executable))
+    checked = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 

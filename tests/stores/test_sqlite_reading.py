@@ -241,3 +241,10 @@ def test_reader_caches_values_until_a_write(tmp_path):
     with database.write() as writer:
         assert said(writer) == ["one", "two"]
     database.close()
+
+
+def test_readers_have_smaller_page_caches_than_the_writer(tmp_path):
+    database = Database(str(tmp_path / "space.db"))
+    with database.write() as writer, database.read() as reader:
+        assert abs(reader.pragma("cache_size")) * 4 == abs(writer.pragma("cache_size"))
+    database.close()

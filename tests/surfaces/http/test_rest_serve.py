@@ -1,14 +1,25 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
 
 from treering.extensions.server.serving import listen
 from treering.surfaces.cli import run
+
+_SUPERVISE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Replace this process by a server that inherits a socket, as systemd does."""
 
 
 @pytest.fixture
@@ -48,6 +59,28 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
     assert (tmp_path / "mine" / "acme.db").is_file()
     assert (tmp_path / "a.db").is_file()
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process inherits a socket")
+def test_server_replaced_behind_a_socket_fails_no_request(tmp_path):
+    environment = {**os.environ, "TREERING_DATA_DIR": str(tmp_path / "data"), "TREERING_BACKGROUND": "0"}
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(4) as clients:
+        inherited, address = listener.fileno(), f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serve = ["treering", "serve", "--space", f"sqlite:{tmp_path / 'a.db'}"]
+        command = [sys.executable, "-c", _SUPERVISE, str(inherited), sys.executable, "-m", *serve]
+        start = partial(subprocess.Popen, command, pass_fds=[inherited], env=environment, stdout=subprocess.DEVNULL)
+        note = {"input": {"title": "Served"}}
+        post = partial(httpx.post, f"{address}/v1/wiki/crystallize", json=note, trust_env=False, timeout=60)
+        with start() as first:
+            answers = [clients.submit(post) for _ in range(8)]
+            answers[0].result()
+            first.terminate()
+        answers += [clients.submit(post) for _ in range(8)]
+        with start() as second:
+            statuses = {one.result().status_code for one in answers}
+            second.terminate()
+
+    assert (first.returncode, second.returncode, statuses) == (0, 0, {200})
 
 
 @pytest.mark.nightly

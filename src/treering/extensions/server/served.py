@@ -171,11 +171,11 @@ class ServedSpace:
             self._space = None
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
-        """Open the space; while the server stops, only to finish running work."""
+        """Return the open space, or open it; while the server stops, only to finish running work."""
         with self._lock:
-            if not stopping:
-                self._stop.check()
             if self._space is None:
+                if not stopping:
+                    self._stop.check()
                 self._space = open_space(
                     self._address,
                     create=create,

@@ -29,6 +29,7 @@ from treering.system.machine import SystemClock
 
 _GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
+_FIRST_INHERITED = 3  # the file descriptor, by the protocol of systemd
 
 Tell = Callable[[str], None]
 _MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
@@ -104,16 +105,18 @@ def serve_until_stopped(
 ) -> None:
     """Serve until SIGINT or SIGTERM. `tell` is called once with the address, as soon as requests are answered.
 
-    Port 0 is any free one. Raises `InvalidInput` for another host than this machine without keys, `Unavailable` for a
-    taken port. `log_format`: how requests are logged; `None`: warnings alone are, as text.
+    A listening socket of a supervisor has precedence over `host` and `port`. Port 0 is any free one. Raises
+    `InvalidInput` for another host than this machine without keys, `Unavailable` for a taken port. `log_format`: how
+    requests are logged; `None`: warnings alone are, as text.
     """
     if log_format:
         log_requests(log_format)
     else:
         log_warnings()
     transport = transport or Transport()
-    _check_keys(serving, host, transport)
-    with listen(host, port) as listener:
+    inherited = _inherited()
+    _check_keys(serving, inherited.getsockname()[0] if inherited else host, transport)
+    with inherited or listen(host, port) as listener:
         Server(serving, tell, transport).run(sockets=[listener])
 
 
@@ -134,6 +137,16 @@ def listen(host: str, port: int) -> socket.socket:
             hint="Choose another with --port (0 picks a free one), or an address of this machine with --host.",
         ) from error
     return listener
+
+
+def _inherited() -> socket.socket | None:
+    """Return the listening socket from a supervisor (`sd_listen_fds`), if there is one.
+
+    Connections wait in it while one server process is replaced by the next.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        return None
+    return socket.socket(fileno=_FIRST_INHERITED)
 
 
 def _check_keys(serving: Serving, host: str, transport: Transport) -> None:

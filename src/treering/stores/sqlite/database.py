@@ -26,7 +26,8 @@ _WAIT_SECONDS = 20.0
 _LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
 
 
-_CACHE_KIB = 16_384
+_CACHE_KIB, _READER_CACHE_KIB = 16_384, 4_096
+"""Page caches. A server has a reader for each thread; they cost memory, and pages are in the system's cache as well."""
 
 
 _STEPS = 20_000  # instructions of SQLite between two checks whether a query was interrupted, about a millisecond
@@ -269,7 +270,7 @@ class Database:
             "synchronous=FULL",
             "foreign_keys=ON",
             "secure_delete=ON",
-            f"cache_size=-{_CACHE_KIB}",
+            f"cache_size=-{_READER_CACHE_KIB if isinstance(connection, ReadConnection) else _CACHE_KIB}",
             "temp_store=MEMORY",
             "trusted_schema=OFF",
         ):
