@@ -57,6 +57,8 @@ def _is_certain(new: Statement, old: Statement) -> bool:
     """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
     if _takes_over(new, old) or _is_moved(new, old):
         return True
+    if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
+        return True
     if not set(differing(new, old)) - {"label"}:
         return _is_done(new, old) and bool(old.things) and old.things <= new.things
     is_same_person = new.author == old.author and new.owner == old.owner
@@ -88,7 +90,7 @@ def _is_sure(new: Statement, old: Statement) -> bool:
 
     A word announces the change, or the statements cannot both be true. People who disagree leave it open.
     """
-    if have_other_kinds(new, old) and new.force == "asserted" and not _is_moved(new, old):
+    if have_other_kinds(new, old) and new.force == "asserted" and not changed_values(new, old):
         return False
     if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
