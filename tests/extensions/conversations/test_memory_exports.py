@@ -2,8 +2,11 @@
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given, settings
@@ -257,6 +260,117 @@ def test_observations_and_summaries_of_claude_mem_are_memories(space, tmp_path: 
     assert "learned: It takes an hour" in text_of(found["summary-3"])
     kinds = [(kind, payload.get("question") or payload["subject"]) for kind, _, payload in stated(space)]
     assert kinds == [("decision", "Which store holds the ledger"), ("fact", "treering")]
+
+
+def claude_mem_database() -> bytes:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(
+            """
+            CREATE TABLE observations (id INTEGER PRIMARY KEY, project TEXT NOT NULL, text TEXT, type TEXT NOT NULL,
+                title TEXT, facts TEXT, narrative TEXT, created_at TEXT NOT NULL);
+            CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, project TEXT NOT NULL, request TEXT, learned TEXT,
+                created_at TEXT NOT NULL);
+            CREATE TABLE user_prompts (id INTEGER PRIMARY KEY, prompt_text TEXT NOT NULL);
+            """
+        )
+        database.execute(
+            "INSERT INTO observations VALUES (7, 'treering', NULL, 'decision', 'Which store', '[]', 'A file.', ?)",
+            [AT],
+        )
+        database.execute("INSERT INTO session_summaries VALUES (3, 'treering', 'Move it', 'It takes an hour', ?)", [AT])
+        database.execute("INSERT INTO user_prompts VALUES (1, 'go on')")
+        database.commit()
+        data = bytearray(database.serialize())
+    data[18:20] = b"\2\2"  # the write-ahead log that claude-mem uses
+    return bytes(data)
+
+
+def test_database_of_claude_mem_is_read_like_its_export(space, tmp_path: Path) -> None:
+    file = tmp_path / "claude-mem.db"
+    file.write_bytes(claude_mem_database())
+    reasons = {item.origin.partition("#")[2]: item.why for item in ingest(space, file).items}
+    assert set(reasons) == {"observation-7", "summary-3", "prompts"}
+    assert reasons["prompts"].startswith("1 prompt(s)")
+    assert [(kind, payload["question"]) for kind, _, payload in stated(space)] == [("decision", "Which store")]
+    assert ingest(space, file).status == "unchanged"
+
+
+@pytest.mark.parametrize("data", [b"SQLite format 3\0" + bytes(4_080), claude_mem_database()[:4_096]])
+def test_damaged_database_is_stored_as_a_file(space, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "claude-mem.db").write_bytes(data)
+    ingest(space, tmp_path / "claude-mem.db")
+    (source,) = all_of(space, "source")
+    assert (source.kind, source.segments) == ("file", ())
+
+
+ACCOUNT, PROJECT = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
+MEMORIES = {
+    "conversations_memory": "**Work context**\n\nAda runs a mill.",
+    "project_memories": {PROJECT: "The mill grinds rye."},
+    "memory_files": [{"path": "/people/bob.md", "content": "- [stated] Bob bakes", "updated_at": AT}],
+    "account_uuid": ACCOUNT,
+}
+KNOWLEDGE = {
+    "uuid": PROJECT,
+    "name": "The mill",
+    "description": "",
+    "is_private": True,
+    "is_starter_project": False,
+    "prompt_template": "Answer in one line.",
+    "created_at": AT,
+    "updated_at": AT,
+    "creator": {"uuid": ACCOUNT, "full_name": "Ada"},
+    "docs": [{"uuid": "d-1", "filename": "stones.md", "content": "The stones are dressed in May.", "created_at": AT}],
+}
+STARTER = {**KNOWLEDGE, "uuid": "s-1", "is_starter_project": True}
+
+
+def test_memories_of_claude_are_texts_that_state_nothing(space, tmp_path: Path) -> None:
+    for content, name in ((MEMORIES, f"{ACCOUNT}.json"), ([MEMORIES], "memories.json")):
+        found = brought(space, tmp_path, content, name)
+        assert {place.removeprefix(ACCOUNT): text_of(source) for place, source in found.items()} == {
+            "/conversations": "**Work context**\n\nAda runs a mill.",
+            f"/projects/{PROJECT}": "The mill grinds rye.",
+            "/files/people/bob.md": "- [stated] Bob bakes",
+        }
+    assert stated(space) == []
+
+
+def test_projects_of_claude_are_their_instructions_and_documents(space, tmp_path: Path) -> None:
+    found = brought(space, tmp_path, [KNOWLEDGE, STARTER], "projects.json")
+    assert {source.title: text_of(source) for source in found.values()} == {
+        "Instructions of project The mill": "Answer in one line.",
+        "stones.md": "The stones are dressed in May.",
+    }
+    reasons = {item.origin.partition("#")[2]: item.why for item in ingest(space, tmp_path / "projects.json").items}
+    assert reasons["s-1"] == "it is the example project of Claude"
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_zip_file_of_claude_contains_memories_and_projects(space, tmp_path: Path, split: bool) -> None:
+    said = {"uuid": "m", "sender": "human", "content": [{"type": "text", "text": "Who bakes?"}], "created_at": AT}
+    talk = {"uuid": "33333333-0000-4000-8000-000000000003", "name": "Bread", "chat_messages": [said]}
+    members = {
+        "conversations.json": [talk],
+        "users.json": [],
+        f"memories/{ACCOUNT}.json" if split else "memories.json": MEMORIES if split else [MEMORIES],
+        f"projects/{PROJECT}.json" if split else "projects.json": KNOWLEDGE if split else [KNOWLEDGE],
+        "design_chats/c.json": {"uuid": "c", "messages": []},
+    }
+    with ZipFile(tmp_path / "export.zip", "w") as archive:
+        for name, value in members.items():
+            archive.writestr(name, json.dumps(value))
+    items = {item.origin.rpartition("#")[2]: item.why for item in ingest(space, tmp_path / "export.zip").items}
+    assert set(items) == {
+        "claude:33333333-0000-4000-8000-000000000003",
+        "design_chats",
+        f"{ACCOUNT}/conversations",
+        f"{ACCOUNT}/projects/{PROJECT}",
+        f"{ACCOUNT}/files/people/bob.md",
+        f"{PROJECT}/prompt_template",
+        f"{PROJECT}/d-1",
+    }
+    assert items["design_chats"] == "1 design chat(s) were skipped"
 
 
 def test_drawers_of_mempalace_are_read_from_their_pages(space, tmp_path: Path) -> None:

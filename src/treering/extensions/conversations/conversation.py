@@ -204,7 +204,7 @@ _TELLING = tuple("command pattern query url file_path notebook_path path descrip
 _TOOLS = frozenset({"tool_use", "function_call", "tool_call", "functioncall", "server_tool_use"})
 _SILENT = frozenset(
     "thinking redacted_thinking reasoning thought thoughts reasoning_recap tool_result function_response "
-    "function_call_output token_budget tool_response web_search_tool_result flag".split()
+    "function_call_output injected_prompt_block token_budget tool_response web_search_tool_result flag".split()
 )
 _AFFIXES = re.compile(r"^(?:input_|real_time_user_)|(?:_asset_pointer|_url)$")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import BytesIO
+from itertools import chain
 from typing import BinaryIO
 
 from pydantic import JsonValue
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 from treering.core.canonical import parse_time, render_time
 from treering.extensions.conversations import json_document, json_lines, meetings, slack
 from treering.extensions.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
+from treering.extensions.conversations.memory_exports import drafts, parse_archive
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
@@ -210,8 +212,10 @@ class ConversationFormat:
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None` if it is not a file of conversations. Raises `OSError`."""
-        return ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
+        """Return a result per conversation, or memory in a zip file; `None` if it has neither. Raises `OSError`."""
+        conversations = ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
+        memories = parse_archive(stream, self.bounds.zip) if file.suffix == ".zip" else None
+        return conversations if memories is None else chain(conversations or (), drafts(memories, file, origin))
 
 
 @dataclass(frozen=True, slots=True)

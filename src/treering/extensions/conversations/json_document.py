@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from treering.extensions.conversations import messages as claude_code
 from treering.extensions.conversations import messages as role_messages
@@ -59,24 +59,36 @@ def read_claude_ai(found: Record) -> Conversation:
     return draft.finished()
 
 
+_ROOTS = ("", "00000000-0000-4000-8000-000000000000")
+"""The parents of a first message; there are several first messages if it was edited."""
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
-    """Return the branch to the current or else the last message; without parents, all messages."""
+    """Return the branch to the current or else the last message; without parents, all messages.
+
+    Exports omit some messages. A message whose parent is missing follows the message before it.
+    """
     by_id = {words(one.get("uuid")): one for one in messages if words(one.get("uuid"))}
     parents = {name: words(one.get("parent_message_uuid")) for name, one in by_id.items()}
     if len(by_id) < len(messages) or not any(parent in by_id for parent in parents.values()):
         return messages
+    known = {*by_id, *_ROOTS}
+    for before, name in pairwise(by_id):
+        if parents[name] not in known:
+            parents[name] = before
     leaf = words(found.get("current_leaf_message_uuid"))
     return [by_id[name] for name in way_to(leaf if leaf in by_id else next(reversed(by_id)), parents)]
 
 
 def _take(message: Record, draft: ConversationDraft) -> None:
     spoken = said(message.get("content"))
-    spoken = spoken if spoken.words else said(words(message.get("text")))
-    attached = [_attached(record(one)) for one in listed(message.get("attachments"))]
-    files = [_file(record(one)) for one in (*listed(message.get("files")), *listed(message.get("files_v2")))]
+    if not spoken.words and not any(map(_is_unspoken, listed(message.get("content")))):
+        spoken = said(words(message.get("text")))
+    attachments = [record(one) for one in listed(message.get("attachments"))]
+    attached = [_attached(one) for one in attachments]
+    read = {first_words(one, "file_name") for one in attachments}  # files lists them, too
+    files = [_file(record(one), read) for one in (*listed(message.get("files")), *listed(message.get("files_v2")))]
     named = list(dict.fromkeys(filter(None, (one.words for one in (*attached, *files)))))
     content = "\n\n".join(filter(None, [spoken.words, *named]))
     other = spoken.other + sum(one.other for one in (*attached, *files))
@@ -87,15 +99,20 @@ def _take(message: Record, draft: ConversationDraft) -> None:
         draft.messages.append(Message(content=content, role=role, id=words(message.get("uuid")), at=at))
 
 
+def _is_unspoken(part: object) -> bool:
+    """Return whether a part is a thought or a tool call, which the text of the message also contains or replaces."""
+    return words(record(part).get("type")) not in ("", "text")
+
+
 def _attached(found: Record) -> Said:
     text, name = words(found.get("extracted_content")).strip(), first_words(found, "file_name")
     head = f"[attachment: {name}]" if name else "[attachment]"
     return Said(f"{head}\n{text}") if text else Said(head, other=1)
 
 
-def _file(found: Record) -> Said:
+def _file(found: Record, read: Container[str]) -> Said:
     name = first_words(found, "file_name")
-    return Said(f"[file: {name}]", other=1) if name else Said()
+    return Said(f"[file: {name}]", other=1) if name and name not in read else Said()
 
 
 def claims_chatgpt(found: Record) -> bool:

@@ -1,14 +1,15 @@
 """Files of memories: from bytes to the memories of another system, one result for each."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import BinaryIO
 
 from pydantic import JsonValue, ValidationError
 
 from treering.core.patch import shortened
+from treering.extensions.conversations import claude_export, claude_mem
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources import memory
@@ -20,9 +21,9 @@ from treering.sources.memory import (
     form_of,
     held,
     left_out,
-    under_headings,
     written,
 )
+from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
 from treering.sources.reading.loose_json import Malformed, Record, first_words, listed, moment, parse, record, words
@@ -96,97 +97,25 @@ def _skill(skill: Record) -> Iterator[ForeignMemory]:
             yield ForeignMemory("letta", f"skill-{name}", words(text), title=name)
 
 
-def claims_claude_mem(found: Record) -> bool:
-    """Return whether a document is an export of claude-mem."""
-    observed = isinstance(found.get("observations"), list) and isinstance(found.get("sessions"), list)
-    return observed and bool(found.keys() & {"exportedAt", "summaries", "prompts"})
-
-
-def read_claude_mem(found: Record) -> Iterator[Told]:
-    """Read the observations, then the summaries of sessions."""
-    for place, one in enumerate(listed(found.get("observations"))):
-        observed = record(one)
-        text = _observed(observed)
-        if text:
-            yield _observation(observed, text, place)
-        else:
-            yield LeftOut(f"observations/{place}", "an observation without content")
-    for place, one in enumerate(listed(found.get("summaries"))):
-        summary = record(one)
-        text = under_headings([(name.replace("_", " "), words(summary.get(name))) for name in _PARTS])
-        if text:
-            yield _summary(summary, text, place)
-        else:
-            yield LeftOut(f"summaries/{place}", "a summary without content")
-    yield from left_out("prompts", len(listed(found.get("prompts"))), "prompt(s) are not memories and were skipped")
-
-
-_PARTS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
-_TEXTS = ("title", "subtitle", "narrative", "facts", "text")
-
-
-def _observation(observation: Record, text: str, place: int) -> ForeignMemory:
-    title = words(observation.get("title"))
-    return ForeignMemory(
-        "claude-mem",
-        f"observation-{_number(observation, place)}",
-        text,
-        title=title,
-        at=written(observation),
-        metadata=besides(observation, "id", *_TEXTS),
-        about=words(observation.get("project")),
-        claim=_decision(title, text) if words(observation.get("type")) == "decision" and title else None,
-    )
-
-
-def _observed(observation: Record) -> str:
-    facts = "\n".join(f"- {fact}" for fact in _facts(observation.get("facts")))
-    texts = [("", words(observation.get(name))) for name in _TEXTS if name != "facts"]
-    return under_headings([*texts, ("", facts)])
-
-
-def _facts(value: object) -> Sequence[str]:
-    if isinstance(value, str) and value.lstrip().startswith("["):  # a database column with a list
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return [words(value)]
-    return [fact for one in listed(value) if (fact := words(one).strip())]
-
-
-def _decision(title: str, text: str) -> KnowledgeDraft:
-    return KnowledgeDraft("decision", title, {"question": title, "outcome": text}, segment=0, summary=text)
-
-
-def _summary(summary: Record, text: str, place: int) -> ForeignMemory:
-    return ForeignMemory(
-        "claude-mem",
-        f"summary-{_number(summary, place)}",
-        text,
-        title=first_words(summary, "request"),
-        at=written(summary),
-        metadata=besides(summary, "id", *_PARTS),
-    )
-
-
-def _number(found: Record, place: int) -> str:
-    value = found.get("id")
-    return words(value) or (str(value) if isinstance(value, int) else f"at-{place}")
-
-
 MAX_BYTES = 64_000_000
 """The maximum size of a file of memories, which is parsed as a whole with about ten times as much memory."""
+MAX_DATABASE_BYTES = 500_000_000
+"""The maximum size of a database, most of which is not parsed."""
 
 _HEAD_BYTES = 256_000
 _MEMBERS = re.compile(
-    rb'"(?:memory|memories|category_ids|categories|namespace|fact|wing|core_memory|blocks|observations)"\s*:|"passage-'
+    rb'"(?:memory|memories|category_ids|categories|namespace|fact|wing|core_memory|blocks|observations'
+    rb'|conversations_memory|project_memories|memory_files|prompt_template)"\s*:|"passage-'
 )
 _DOCUMENTS = (".json", ".af")
 _LINES = (".jsonl", ".ndjson")
+_DATABASE = re.compile(r"(?:.*/)?claude-mem[^/]*\.db", re.IGNORECASE)
 _LOOKED_AT = 20
 _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Iterator[Told]]], ...] = (
     (claims_letta, read_letta),
-    (claims_claude_mem, read_claude_mem),
+    (claude_mem.claims_claude_mem, claude_mem.read_claude_mem),
+    (claude_export.claims_memories, claude_export.read_memories),
+    (claude_export.claims_project, claude_export.read_project),
     (memory.claims, memory.read),
 )
 """Formats of documents that contain more than a list of memories, with their tests and readers."""
@@ -194,7 +123,7 @@ _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Iterator[Told]]
 
 def may_hold_memories(name: str) -> bool:
     """Return whether a file of this name may contain memories."""
-    return _ending(name) in {*_DOCUMENTS, *_LINES, ".md"}
+    return _ending(name) in {*_DOCUMENTS, *_LINES, ".md"} or bool(_DATABASE.fullmatch(name))
 
 
 def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
@@ -206,17 +135,48 @@ def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
     if not _may_begin(head, _ending(name)):
         return None
     stream.seek(0)
-    data = read_at_most(stream, MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
+    most = MAX_DATABASE_BYTES if _ending(name) == ".db" else MAX_BYTES
+    data = read_at_most(stream, most + 1)
+    if len(data) > most:
         return None
     results = _read(data, _ending(name))
     return None if results is None else _each_once(results)
+
+
+_MEMBER = re.compile(r"(?:[^/]+/){0,3}(?:memories|projects)(?:\.json|/[^/]+\.json)")
+_DESIGN_CHAT = re.compile(r"(?:[^/]+/){0,3}design_chats/[^/]+\.json")
+
+
+def parse_archive(stream: BinaryIO, bounds: ZipBounds) -> Iterator[Told] | None:
+    """Return the memories and projects in a zip file of Claude.ai; `None` if there are none.
+
+    `stream` must be seekable. Raises the `OSError` of the stream.
+    """
+    archive = open_archive(stream, bounds)
+    if isinstance(archive, Refused):
+        return None
+    results = _members(archive)
+    first = next(results, None)
+    return None if first is None else _each_once(chain([first], results))
+
+
+def _members(archive: Archive) -> Iterator[Told]:
+    for name in filter(_MEMBER.fullmatch, archive.names):
+        data = archive.read(name)
+        if isinstance(data, Refused):
+            yield LeftOut(name, data.why)
+        else:
+            yield from _read(data, ".json") or ()
+    chats = sum(bool(_DESIGN_CHAT.fullmatch(name)) for name in archive.names)
+    yield from left_out("design_chats", chats, "design chat(s) were skipped")
 
 
 def _may_begin(head: bytes, ending: str) -> bool:
     match ending:
         case ".md":
             return head.startswith(b"# ")
+        case ".db":
+            return claude_mem.is_database(head)
         case ".af":  # long histories may precede the blocks of memory
             return True
         case _:
@@ -232,6 +192,8 @@ def _read(data: bytes, ending: str) -> Iterator[Told] | None:
         decoded = decode(data)
         text = "" if decoded is None else decoded.text.replace("\r\n", "\n")
         return read_room(text) if is_room(text) else None
+    if ending == ".db":
+        return claude_mem.read_database(data)
     if ending in _LINES:
         return _records([parse(line) for line in data.splitlines() if line.strip()])
     value = parse(data.removeprefix(b"\xef\xbb\xbf"))
@@ -242,12 +204,18 @@ def _read(data: bytes, ending: str) -> Iterator[Told] | None:
 
 def _document(value: object) -> Iterator[Told] | None:
     document = record(value)
-    read = next((read for claims, read in _FORMS if claims(document)), None)
+    read = _reader_of(document)
     return read(document) if read else _records(held(document))
+
+
+def _reader_of(document: Record) -> Callable[[Record], Iterator[Told]] | None:
+    return next((read for claims, read in _FORMS if claims(document)), None)
 
 
 def _records(values: Sequence[object]) -> Iterator[Told] | None:
     """Read a list if at least half of its first elements are memories of a known format."""
+    if values and all(_reader_of(record(one)) for one in values):
+        return chain.from_iterable(_document(one) or () for one in values)
     first = values[:_LOOKED_AT]
     if first and 2 * sum(map(memory.is_fact, first)) >= len(first):
         return memory.facts(values, {})
@@ -300,8 +268,13 @@ class MemoryFormat:
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per memory; `None` if it is not a file of memories. Raises `OSError`."""
         results = parse_memories(stream, file.path)
-        reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
-        return None if results is None else (draft_memory(one, reader, origin) for one in results)
+        return None if results is None else drafts(results, file, origin)
+
+
+def drafts(results: Iterator[Told], file: FileToRead, origin: str) -> Iterator[SourceDraft | Skipped | Failed]:
+    """Return the sources of the memories of a file."""
+    reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
+    return (draft_memory(one, reader, origin) for one in results)
 
 
 def draft_memory(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
