@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
-from treering.core.canonical import kind_of
+from treering.core.canonical import PREFIXES, kind_of
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
@@ -279,8 +279,9 @@ def files_of_erased_maps(
     lost_any = len(ledger.heads(sources)) < len(sources)
     if not roots and not lost_any:
         return frozenset()
-    files = (one for one in ledger.select(Selection(descend=True, types=("source",))) if isinstance(one, Source))
-    named = ((one.id, (one.scope, root_of(one))) for one in files)
+    # Heads are read instead of objects, because a space may have many sources of which none is a file of a repository.
+    heads = ledger.heads({one.target for one in ledger.events() if one.target.startswith(f"{PREFIXES['source']}:")})
+    named = ((one.id, (one.scope, root_of(one))) for one in heads.values())
     return frozenset(name for name, key in named if key in roots or (lost_any and key[1]))
 
 
