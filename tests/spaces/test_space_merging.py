@@ -33,6 +33,7 @@ from treering.core.patch import (
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
+from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.versions import same_words
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
@@ -580,6 +581,7 @@ class Watched:
         self._ledger = ledger
         self.read = 0
         self.selected = 0
+        self.settled = 0
         self.verified = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -594,6 +596,10 @@ class Watched:
         for item in self._ledger.select(selection):
             self.selected += 1
             yield item
+
+    def merge(self, incoming: Incoming) -> Merged:
+        self.settled += len(incoming.touched)
+        return self._ledger.merge(incoming)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         self.verified += 1
@@ -626,7 +632,7 @@ def test_of_a_space_that_was_merged_before_only_what_is_new_is_verified_and_read
     other.ledger.verify()
 
 
-def test_merge_after_an_erasure_selects_no_unrelated_sources() -> None:
+def test_first_merge_reads_no_unrelated_sources() -> None:
     one, other = Replica("one", 0), Replica("other", 0)
     sources = [one.make.source(f"Line {number}.", origin=f"{number}.md") for number in range(20)]
     one.ledger.commit(one.make.patch(*sources))
@@ -634,7 +640,7 @@ def test_merge_after_an_erasure_selects_no_unrelated_sources() -> None:
     other.ledger.commit(other.make.patch(other.make.source("New.", origin="new.md")))
     watched = Watched(one.ledger)
     assert merge_ledger(cast("Ledger", watched), other.ledger, by=MERGER, name="another").entries == 1
-    assert watched.selected == 0
+    assert (watched.selected, watched.settled) == (0, 1), "only the erased source"
 
 
 def test_what_a_policy_kept_private_comes_once_it_does_not_and_a_log_that_went_another_way_is_read_anew() -> None:
