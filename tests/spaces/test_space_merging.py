@@ -33,6 +33,7 @@ from treering.core.patch import (
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
+from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.versions import same_words
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
@@ -574,11 +575,13 @@ def test_files_that_grew_apart_from_one_merge_and_their_logs_verify_with_an_anch
 
 
 class Watched:
-    """A ledger, and how many events were read of it."""
+    """A ledger, and how many events and objects were read of it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.read = 0
+        self.selected = 0
+        self.settled = 0
         self.verified = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -588,6 +591,15 @@ class Watched:
         for event in self._ledger.events(after=after, limit=limit):
             self.read += 1
             yield event
+
+    def select(self, selection: Selection) -> Iterator[Object]:
+        for item in self._ledger.select(selection):
+            self.selected += 1
+            yield item
+
+    def merge(self, incoming: Incoming) -> Merged:
+        self.settled += len(incoming.touched)
+        return self._ledger.merge(incoming)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         self.verified += 1
@@ -618,6 +630,17 @@ def test_of_a_space_that_was_merged_before_only_what_is_new_is_verified_and_read
     assert merged(other, one)[0] == 1, "what came from there does not come back"
     assert other.ledger.sequence() > before
     other.ledger.verify()
+
+
+def test_first_merge_reads_no_unrelated_sources() -> None:
+    one, other = Replica("one", 0), Replica("other", 0)
+    sources = [one.make.source(f"Line {number}.", origin=f"{number}.md") for number in range(20)]
+    one.ledger.commit(one.make.patch(*sources))
+    change(one, Erase, sources[0].id)
+    other.ledger.commit(other.make.patch(other.make.source("New.", origin="new.md")))
+    watched = Watched(one.ledger)
+    assert merge_ledger(cast("Ledger", watched), other.ledger, by=MERGER, name="another").entries == 1
+    assert (watched.selected, watched.settled) == (0, 1), "only the erased source"
 
 
 def test_what_a_policy_kept_private_comes_once_it_does_not_and_a_log_that_went_another_way_is_read_anew() -> None:

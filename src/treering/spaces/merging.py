@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
-from treering.core.canonical import kind_of
+from treering.core.canonical import PREFIXES, kind_of
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
@@ -233,7 +233,11 @@ def receive(
 
 
 def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
-    """Return the head of a log, and the objects that were changed or erased since the last merge."""
+    """Return the head of a log, and the objects that were changed or erased since the last merge.
+
+    New sources that are not files of repositories are left out: only a source of the same origin can change them, and
+    a merge that reads that source reads them, too.
+    """
     merges = ledger.events_of(MERGE)
     after = merges[-1].seq if merges else 0
     head, touched = Anchor(seq=after, hash=merges[-1].hash) if merges else head_of(ledger, 0), set()
@@ -241,7 +245,8 @@ def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
         head = Anchor(seq=event.seq, hash=event.hash)
         if event.event_type == ERASED or (event.after and ("revision" in event.after or "link" in event.after)):
             touched.add(event.target)
-    return head, frozenset(touched)
+    new = (one for one in ledger.heads(touched).values() if one.type == "source" and one.revision == 1)
+    return head, frozenset(touched.difference(one.id for one in new if not root_of(one)))
 
 
 def files_unknown_to_readers(
@@ -279,8 +284,9 @@ def files_of_erased_maps(
     lost_any = len(ledger.heads(sources)) < len(sources)
     if not roots and not lost_any:
         return frozenset()
-    files = (one for one in ledger.select(Selection(descend=True, types=("source",))) if isinstance(one, Source))
-    named = ((one.id, (one.scope, root_of(one))) for one in files)
+    # Heads are read instead of objects, because a space may have many sources of which none is a file of a repository.
+    heads = ledger.heads({one.target for one in ledger.events() if one.target.startswith(f"{PREFIXES['source']}:")})
+    named = ((one.id, (one.scope, root_of(one))) for one in heads.values())
     return frozenset(name for name, key in named if key in roots or (lost_any and key[1]))
 
 

@@ -63,7 +63,7 @@ class Incoming:
     by: Author
     reason: str
     touched: frozenset[str] = frozenset()
-    """Objects that were changed or erased here since the last merge."""
+    """Objects changed or erased here since the last merge, without new sources that are not files of repositories."""
     unsettled: frozenset[str] = frozenset()
     """Objects whose state may depend on content that was erased since the last merge, or is erased by this one."""
     after: Anchor | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pydantic import Field, ValidationError
 
@@ -281,7 +281,16 @@ def _valid(item: Object, last: Object) -> Object:
     return item
 
 
-def root_of(item: Source) -> str:
+class _Named(Protocol):
+    """A source, or its head."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+
+
+def root_of(item: _Named) -> str:
     """Return the origin of the repository that a source is a file or the map of, or an empty text."""
     if item.kind == MAP:
         return item.origin
