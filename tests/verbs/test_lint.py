@@ -404,8 +404,7 @@ class TestAudit:
         assert len(space.lint("audit", input={"after": 2}).events) == 1
         assert len(space.lint("audit", options={"limit": 2}).events) == 2
 
-    def test_below_a_scope_a_log_of_many_batches_is_told_whole(self, space, monkeypatch):
-        monkeypatch.setattr("treering.verbs.lint.lint._EVENTS", 2)
+    def test_below_a_scope_a_log_of_many_batches_is_told_whole(self, space):
         made = {}
         for scope in ("/a", "/b", "/a", "/b", "/a"):
             report = space.crystallize("work_item", scope=scope, input={"title": f"Task {len(made)}"})

@@ -78,15 +78,17 @@ class ReplacingTurn:
         return f"{'contested' if self.contests else SUPERSEDED} {self.words}"
 
 
-FindReplaced = Callable[[Engine, Sequence[FoundTurn], str], Mapping[TurnPlace, ReplacingTurn]]
-"""Return which of some turns were replaced or are contested, and by which, for a question."""
+FindReplaced = Callable[[Engine, Sequence[FoundTurn], str, datetime], Mapping[TurnPlace, ReplacingTurn]]
+"""Return which of some turns were replaced or are contested, and by which, for a question and when it is asked."""
 
 
-def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(
+    engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime
+) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns others replaced or contest, as the installed parts know it."""
     found: dict[TurnPlace, ReplacingTurn] = {}
     for find in brought("replaced_turns") if turns else ():
-        found.update(find(engine, turns, question))
+        found.update(find(engine, turns, question, now))
     return found
 
 

@@ -282,7 +282,9 @@ class _Search:
 
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
-        replaced = replaced_turns(self.engine, [_found_turn(one) for one in found if one.kind == "turn"], query)
+        now = (self.options.asked_at or self.engine.clock.now()).astimezone(self.zone.rules)
+        turns = [_found_turn(one) for one in found if one.kind == "turn"]
+        replaced = replaced_turns(self.engine, turns, query, now)
         marked = [_marked(one, replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
         ordered = behind_replacements(

@@ -4,7 +4,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from functools import cached_property
 from itertools import accumulate, count, groupby, islice, takewhile
 from threading import Lock
@@ -132,9 +132,11 @@ def _earlier_conversation(engine: Engine, ids: Sequence[str], as_of: AsOf) -> St
     return _joined(StatementLedger.of(one for part in parts for one in part.statements), parts)
 
 
-def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(
+    engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime
+) -> dict[TurnPlace, ReplacingTurn]:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
-    asked = _Question.of(question, engine.clock.now())
+    asked = _Question.of(question, now)
     found: dict[TurnPlace, ReplacingTurn] = {}
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
@@ -148,8 +150,9 @@ def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str) ->
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
             elif latest is not None and (turn := conversation.turns.get(latest)):
-                # One that is only likely moves nothing if it is above the other anyway.
-                leads = leading is not None and (one is not None or leading not in ranks[:rank])
+                # If it is above the other anyway, a likely one moves nothing, nor does any for a question about a day.
+                pulls = one is not None and asked.until is None
+                leads = leading is not None and (pulls or leading not in ranks[:rank])
                 found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leads)
     return found
 
@@ -160,16 +163,17 @@ class _Question:
 
     topics: frozenset[str]
     until: date | None
+    zone: tzinfo | None
 
     @classmethod
     def of(cls, question: str, now: datetime) -> "_Question":
         """Read a question."""
         past = (days.last for days in asked_ranges(question, now) if days.last < now.date())
-        return cls(topics_of(question), max(past, default=None))
+        return cls(topics_of(question), max(past, default=None), now.tzinfo)
 
     def accepts(self, new: Statement) -> bool:
         """Return whether a statement was made before the end of the time that the question is about."""
-        return self.until is None or (new.at is not None and new.at.date() <= self.until)
+        return self.until is None or (new.at is not None and new.at.astimezone(self.zone).date() <= self.until)
 
 
 def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: Collection[int]) -> int | None:

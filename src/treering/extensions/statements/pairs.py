@@ -1,31 +1,41 @@
-"""How likely a new statement ends or replaces an earlier one: boosted trees over signs of both.
+"""How likely a new statement ends or replaces an earlier one: a logistic regression on signs that both show.
 
-The trees are in `pairs.json`, with the command that fits them. They come from labelled conversations.
+The weights are in `pairs.json`, with the command that fits them. They come from labelled conversations.
 """
 
 import json
-import re
+import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from treering.extensions.statements.statement import Statement, ValueKind
-from treering.extensions.statements.words import KIN
 from treering.models.static_model import StaticEmbedder
 from treering.ports.models import Vector
 
-TREES = Path(__file__).with_name("pairs.json")
+WEIGHTS = Path(__file__).with_name("pairs.json")
 
+_NEAR = (0.15, 0.25, 0.35, 0.45, 0.6)
+"""The steps of a cosine."""
+_DAYS = (0.3, 2, 8, 40)
+_MESSAGES = (1, 2, 3, 5, 7, 13, 41)
+_TURNS = (1, 2, 4, 8)
+_STATEMENTS = (4, 8, 16, 40, 120)
+_WORDS = (2, 4, 7, 12, 20)
+"""The steps of counts: a sign says between which two of them a count is."""
+_MOST = 3
+"""Counts of topics and ranks from here on are one sign."""
 _SECONDS_A_DAY = 86_400
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads"})
 """Cues that announce a change."""
-_OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
+POINTING = TELLING - {"done", "hint"}
+"""Cues of statements that may change another with which they share neither a topic nor a kind of value."""
+MAX_OWN_TOPICS = 1
+"""Topics of its own up to which such a statement only points at another."""
+NEAR_MESSAGES = 6
+"""Messages back in which it may find the other."""
 
 _EMBEDDER = StaticEmbedder()
 
@@ -38,51 +48,6 @@ def _vector(text: str) -> Vector:
 def forget() -> None:
     """Drop the texts of compared statements from memory."""
     _vector.cache_clear()
-
-
-@dataclass(frozen=True, slots=True)
-class Trees:
-    """Trees that ask the same question at each node of a level: whether a sign exceeds a threshold."""
-
-    names: Mapping[str, int]
-    """The column of each sign."""
-    columns: npt.NDArray[np.intp]
-    thresholds: npt.NDArray[np.float64]
-    leaves: npt.NDArray[np.float64]
-    start: float
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> "Trees":
-        """Read trees as they are stored: a list of questions and the values of the leaves for each."""
-        questions = [question for tree in stored["trees"] for question in tree["questions"]]
-        names = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in questions))}
-        shape = (len(stored["trees"]), -1)
-        return cls(
-            names,
-            np.array([names[name] for name, _ in questions], np.intp).reshape(shape),
-            np.array([threshold for _, threshold in questions]).reshape(shape),
-            np.array([tree["leaves"] for tree in stored["trees"]]),
-            stored["start"],
-        )
-
-    def chances(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
-        """Return the probability for each row of signs."""
-        matrix = np.zeros((len(rows), len(self.names)))
-        for place, signs in enumerate(rows):
-            for name, value in signs.items():
-                if (column := self.names.get(name)) is not None:
-                    matrix[place, column] = value
-        answers = matrix[:, self.columns] > self.thresholds
-        leaf = answers @ (1 << np.arange(self.columns.shape[1]))
-        sums = self.start + self.leaves[np.arange(len(self.leaves)), leaf].sum(axis=1)
-        chances: list[float] = (1 / (1 + np.exp(-sums))).tolist()
-        return chances
-
-
-@cache
-def trees_in(path: Path) -> Trees:
-    """Return the trees in a file."""
-    return Trees.of(json.loads(path.read_text("utf-8")))
 
 
 @dataclass(frozen=True)
@@ -98,204 +63,97 @@ class Comparison:
 
     @cached_property
     def chances(self) -> Sequence[tuple[Statement, float]]:
-        """The candidates that the new statement may change, each with the probability that it no longer holds."""
-        compared = list(self.signs())
-        chances = trees_in(TREES).chances([signs for _, signs in compared])
-        return list(zip((old for old, _ in compared), chances, strict=True))
+        """The candidates, each with the probability that it no longer holds."""
+        weights = weights_of(WEIGHTS)
+        sums = ((old, sum(weights.get(sign, 0.0) for sign in signs)) for old, signs in self.signs())
+        return [(old, 1 / (1 + math.exp(-total))) for old, total in sums]
 
-    def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
-        """Return the candidates that the new statement may change, each with the signs of the pair.
-
-        Within a message, only a correction changes what was said before.
-        """
-        new = self.new
-        candidates = [old for old in self.candidates if _may_change(new, old)]
+    def signs(self) -> Iterator[tuple[Statement, list[str]]]:
+        """Return the candidates, each with the signs of the pair."""
+        new, candidates = self.new, self.candidates
+        own = [*self._of_new()]
         vector = _vector(new.text)
         cosines = [float(vector @ _vector(old.text)) for old in candidates]
         shared = [len(new.things & old.things) for old in candidates]
         earlier = [old.message for old in candidates if old.message < new.message]
-        turns = {old.message for old in candidates if old.author == new.author and old.message < new.message}
+        turns = sorted({old.message for old in candidates if old.author == new.author and old.message < new.message})
         valued = [old for old in candidates if old.message < new.message and _kinds(new) & _kinds(old)]
         for old, cosine, common in zip(candidates, cosines, shared, strict=True):
-            signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
-            signs |= self._amounts | _amounts_of(new, old) | {
-                "cosine": cosine,
-                "nearer": sum(one > cosine for one in cosines),
-                "shared": common,
-                "more shared": sum(one > common for one in shared),
-                "turns": sum(one > old.message for one in turns),
-                "last message": bool(earlier) and old.message == earlier[-1],
-                "only value": valued == [old],
-            }  # fmt: skip
-            yield old, signs
+            yield (
+                old,
+                [
+                    *own,
+                    *_of_old(old),
+                    *_of_both(new, old),
+                    f"shared {min(_MOST, common)}",
+                    f"more shared {min(_MOST, sum(one > common for one in shared))}",
+                    f"near {bisect_right(_NEAR, cosine)}",
+                    f"nearer {min(_MOST, sum(one > cosine for one in cosines))}",
+                    f"turns {bisect_right(_TURNS, len(turns) - bisect_right(turns, old.message))}",
+                    *(["last message"] if earlier and old.message == earlier[-1] else ()),
+                    *(["only value"] if valued == [old] else ()),
+                ],
+            )
 
-    @cached_property
-    def _amounts(self) -> dict[str, float]:
+    def _of_new(self) -> Iterator[str]:
         new = self.new
-        return {
-            "statements": self.count,
-            "words": len(new.text.split()),
-            "things": len(new.things),
-            "own things": len(new.things - new.inherited),
-            "values": len(new.values),
-        }
-
-    @cached_property
-    def _of_new(self) -> list[str]:
-        new = self.new
+        yield "bias"
+        yield f"new {new.force}"
+        yield f"statements {bisect_right(_STATEMENTS, self.count)}"
+        yield f"words {bisect_right(_WORDS, len(new.text.split()))}"
+        for cue in sorted(new.cues):
+            yield f"cue {cue}"
         before = {cue for one in self.recent if one.message == new.message for cue in one.cues}
-        flags = ("refers", "begins", "answers", "single", "quoted_by")
-        return [
-            f"new {new.force}",
-            *(f"cue {cue}" for cue in new.cues),
-            *(f"before {cue}" for cue in before - new.cues),
-            *(flag for flag in flags if getattr(new, flag)),
-            *(["tells"] if new.cues & TELLING else ()),
-            *(["own"] if _OWN.search(new.text) else ()),
-        ]
+        for cue in sorted(before - new.cues):
+            yield f"before {cue}"
+        for name in ("refers", "begins", "answers", "single"):
+            if getattr(new, name):
+                yield name
+        if not new.values:
+            yield "no value"
 
 
 def _of_old(old: Statement) -> Iterator[str]:
     yield f"old {old.force}"
-    yield from (f"old cue {cue}" for cue in old.cues)
+    yield f"old words {bisect_right(_WORDS, len(old.text.split()))}"
+    for cue in sorted(old.cues):
+        yield f"old cue {cue}"
+    if old.values:
+        yield "old value"
     if not old.has_substance:
         yield "old empty"
-    if old.quoted_by:
-        yield "old quoted"
-    if _OWN.search(old.text):
-        yield "old own"
-
-
-def _may_change(new: Statement, old: Statement) -> bool:
-    """Return whether nothing rules out that a statement changes an earlier one, however likely it is."""
-    is_correction = "correct" in new.cues
-    if old.message == new.message and not is_correction:
-        return False
-    for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
-        if one and other and one.isdisjoint(other):
-            return False
-    if is_correction or new.force == "ended":
-        return True
-    if new.cues & {"past", "add"} or ("same" in new.cues and not new.cues & {"change", "negative"}):
-        return False
-    return "change" in new.cues or not _is_apart(new, old)
-
-
-def _is_apart(new: Statement, old: Statement) -> bool:
-    """Return whether two statements without a word for a change are about different things, persons or events."""
-    if new.author != old.author and _OWN.search(new.text) and _OWN.search(old.text) and "handover" not in new.cues:
-        return True
-    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    if (relatives and not earlier) or (earlier and not relatives and _OWN.search(new.text)):
-        return True
-    kinds, former = _kinds(new), _kinds(old)
-    is_other_kind = bool(kinds and former) and not kinds & former and not new.cues & TELLING
-    if "did" in new.cues and "did" in old.cues:
-        return True
-    if not new.cues & TELLING and _is_other_subject(new, old):
-        return True
-    return "label" in differing(new, old) or _is_another(new, old) or is_other_kind
-
-
-def _is_another(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
-    subject, earlier = new.subject - new.verbs, old.subject - old.verbs
-    return bool(subject & earlier and subject - earlier and earlier - subject)
-
-
-def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
-    common = len(new.things & old.things)
-    return {
-        "overlap": common / max(1, min(len(new.things), len(old.things))),
-        "likeness": common / max(1, len(new.things | old.things)),
-        "old words": len(old.text.split()),
-        "old things": len(old.things),
-        "old values": len(old.values),
-        "messages": new.message - old.message,
-        "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
-    }
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
-    ends = [value.last for value in old.values if value.last]
-    is_same_author, is_told = new.author == old.author, not new.cues.isdisjoint(TELLING)
-    own = [_OWN.search(one.text) is not None for one in (new, old)]
-    flags = {
-        "ahead": bool(new.at and ends and max(ends) >= new.at.date()),
-        "same author": is_same_author,
-        "same owner": new.owner == old.owner,
-        "new of other": bool(new.owner) and new.owner != new.author,
-        "old of other": bool(old.owner) and old.owner != old.author,
-        "both own": not is_same_author and all(own),
-        "one own": not is_same_author and any(own) and not all(own),
-        "reply": not is_same_author and new.message - old.message == 1,
-        "both did": "did" in new.cues and "did" in old.cues,
-        "adds": bool(new.cues & {"past", "add"}),
-        "stays": "same" in new.cues and not new.cues & {"change", "negative"},
-        "denied": new.positive != old.positive,
-        "tells of shared": is_told and not new.things.isdisjoint(old.things),
-    }
-    yield from (name for name, holds in flags.items() if holds)
+    yield f"messages {bisect_right(_MESSAGES, new.message - old.message)}"
+    if new.at and old.at:
+        yield f"days {bisect_right(_DAYS, (new.at - old.at).total_seconds() / _SECONDS_A_DAY)}"
+        ends = [value.last for value in old.values if value.last]
+        if ends and max(ends) >= new.at.date():
+            yield "ahead"
+    yield "same author" if new.author == old.author else "other author"
+    yield "same owner" if new.owner == old.owner else "other owner"
     yield from _of_contents(new, old)
-    yield from _of_values(new, old, is_told=is_told)
 
 
 def _of_contents(new: Statement, old: Statement) -> Iterator[str]:
-    relatives, former = new.modifiers & KIN, old.modifiers & KIN
-    modifiers, others = new.modifiers - KIN, old.modifiers - KIN
-    flags = {
-        "other modifiers": bool(modifiers and others) and modifiers.isdisjoint(others),
-        "other relative": bool(relatives and former) and relatives.isdisjoint(former),
-        "new relative": bool(relatives and not former),
-        "old relative": bool(former and not relatives),
-        "another": _is_another(new, old),
-        "other subject": _is_other_subject(new, old),
-        "same subject": not (new.things & new.subject).isdisjoint(old.subject),
-        "single both": have_same_attribute(new, old),
-        "same attribute": not new.attributes.isdisjoint(old.attributes),
-        "same verb": not new.verbs.isdisjoint(old.verbs),
-        "covers": bool(old.things) and old.things <= new.things,
-        "within": bool(new.things) and new.things <= old.things,
-    }
-    yield from (name for name, holds in flags.items() if holds)
-
-
-def _of_values(new: Statement, old: Statement, *, is_told: bool) -> Iterator[str]:
     changed = differing(new, old)
-    yield from (f"other {kind}" for kind in changed)
-    if is_other := bool(set(changed) - {"name"}):
+    for kind in changed:
+        yield f"other {kind}"
+    if set(changed) - {"name"}:
         yield "other value"
-        yield from ["tells other"] if is_told else ()
-        yield from ["other of author"] if new.author == old.author else ()
-    if is_other and not new.things.isdisjoint(old.things):
-        yield "other of shared"
-    if any(_are_alike(new, old, kind) for kind in changed):
-        yield "alike"
     if _has_equal(new, old):
         yield "equal value"
-    if not new.keys.get("name", frozenset()).isdisjoint(old.keys.get("name", ())):
-        yield "same name"
-    kinds, earlier = _kinds(new), _kinds(old)
-    if kinds and earlier:
-        yield "same kinds" if kinds & earlier else "other kinds"
-
-
-def _are_alike(new: Statement, old: Statement, kind: ValueKind) -> bool:
-    """Return whether values are written nearly the same, as after a slip: `4417` and `4471`, `Alan` and `Alaric`."""
-    return any(
-        min(len(one), len(other)) >= MIN_ALIKE and SequenceMatcher(None, one, other).ratio() >= ALIKE
-        for one in new.keys[kind]
-        for other in old.keys[kind]
-    )
-
-
-MIN_ALIKE = 3
-ALIKE = 0.6
-"""Characters of values that are compared, and the share that both have, from which on they are alike."""
-
-
-def _has_equal(new: Statement, old: Statement) -> bool:
-    return any(not keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in new.keys.items())
+    if is_other_subject(new, old):
+        yield "other subject"
+    if have_same_attribute(new, old):
+        yield "single both"
+    if new.things & new.subject & old.subject:
+        yield "same subject"
+    if new.positive != old.positive:
+        yield "denied"
+    if have_other_modifiers(new, old):
+        yield "other modifiers"
 
 
 def differing(new: Statement, old: Statement) -> list[ValueKind]:
@@ -308,15 +166,23 @@ def have_other_modifiers(new: Statement, old: Statement) -> bool:
     return bool(new.modifiers and old.modifiers) and new.modifiers.isdisjoint(old.modifiers)
 
 
-def _is_other_subject(new: Statement, old: Statement) -> bool:
+def is_other_subject(new: Statement, old: Statement) -> bool:
     """Return whether two statements name their subjects, and neither names the subject of the other."""
     subject, earlier = new.subject - new.verbs or new.subject, old.subject - old.verbs or old.subject
     return bool(subject and earlier) and not (subject & old.topics or earlier & new.topics)
 
 
-def have_other_kinds(new: Statement, old: Statement) -> bool:
-    """Return whether both have values of different kinds only: what the gym costs, and where it is now."""
-    return bool(new.keys and set(old.keys) - {"name"}) and new.keys.keys().isdisjoint(old.keys)
+def have_common(new: Statement, old: Statement) -> bool:
+    """Return whether two statements may be about the same: by a topic, a single attribute, or words that only point.
+
+    `Make it 8` and `that's off` have nothing to say but the change, and are about something that was said just before.
+    """
+    if new.things & old.things or have_same_attribute(new, old):
+        return True
+    if (differing(new, old) or _has_equal(new, old)) and new.cues & TELLING:
+        return True
+    is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= MAX_OWN_TOPICS
+    return is_pointing and new.message - old.message <= NEAR_MESSAGES
 
 
 def have_same_attribute(new: Statement, old: Statement) -> bool:
@@ -324,5 +190,22 @@ def have_same_attribute(new: Statement, old: Statement) -> bool:
     return new.single and old.single and not new.attributes.isdisjoint(old.attributes)
 
 
+def have_other_kinds(new: Statement, old: Statement) -> bool:
+    """Return whether both have values of different kinds only: what the lamp costs, and when it is launched."""
+    kinds, earlier = _kinds(new), _kinds(old)
+    return bool(kinds and earlier) and not kinds & earlier
+
+
+def _has_equal(new: Statement, old: Statement) -> bool:
+    return any(not keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in new.keys.items())
+
+
 def _kinds(one: Statement) -> set[ValueKind]:
     return set(one.keys) - {"name"}
+
+
+@cache
+def weights_of(path: Path) -> Mapping[str, float]:
+    """Return the weights of signs in a file."""
+    weights: Mapping[str, float] = json.loads(path.read_text("utf-8"))["weights"]
+    return weights

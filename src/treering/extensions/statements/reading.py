@@ -176,9 +176,8 @@ def _modifiers(spoken: list[str], words: LanguageWords) -> Iterator[str]:
     """Return the modifiers among words: `my work phone` has one, `I work at Helio` has none."""
     for before, word, after in zip(["", *spoken], spoken, [*spoken[1:], ""], strict=False):
         is_verb = word in words.verb_forms and (before in words.pronouns or after in words.small)
-        modifier = words.modifiers.get(word.removesuffix("'s"))
-        if modifier and not is_verb:
-            yield modifier
+        if word in words.modifiers and not is_verb:
+            yield words.modifiers[word]
 
 
 def _stems(text: str, words: LanguageWords) -> frozenset[str]:

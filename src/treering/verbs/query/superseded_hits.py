@@ -127,7 +127,7 @@ def current_turns_first(
     A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
     `limit` are dropped. A read of the past shows which turns were replaced by then.
     """
-    by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question)
+    by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question, call.engine.clock.now())
     leading = {place: by.place for place, by in by_turn.items() if by.leads}
     absent = set(leading.values()) - set(map(place_of_hit, hits))
     looked_up = _look_up_turns(call, absent, reach) if absent else {}
