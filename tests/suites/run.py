@@ -58,7 +58,7 @@ class Suite:
 
 LANGGRAPH = ("langchain-ai/langgraph", "f09cfe8ff")
 OWN_CONFIG = ("-c", os.devnull, "--rootdir=.")
-"""For folders without a configuration of pytest: that of Treering would be found."""
+"""For folders without a pytest configuration; otherwise pytest would use the one of Treering."""
 SCORES = "scores are calibrated, not cosines"
 OF_SQLITE = "about columns, migrations and SQL of the SQLite store"
 TIMED = "compares times of a tenth of a second, which fails on a busy machine"

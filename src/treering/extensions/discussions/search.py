@@ -282,7 +282,7 @@ class _Search:
 
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
-        now = (self.options.asked_at or self.engine.clock.now()).astimezone(self.zone.rules)
+        now = self.zone.local(self.options.asked_at or self.engine.clock.now())
         turns = [_found_turn(one) for one in found if one.kind == "turn"]
         replaced = replaced_turns(self.engine, turns, query, now)
         marked = [_marked(one, replaced.get(_place(one))) for one in found]

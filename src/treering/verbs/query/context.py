@@ -160,7 +160,7 @@ def _items(
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
-    ordered, replaced = current_turns_first(call, passage_order(results), results.question.text, reach)
+    ordered, replaced = current_turns_first(call, passage_order(results), results.question, reach)
     marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
     passages = passage_items(results, ordered, {**tree_notes, **marks})
     if not results.answers:

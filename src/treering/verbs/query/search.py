@@ -107,7 +107,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = replaced_places(call, found)
     ordered = replacements_first(call, found.hits, replaced, reach, limit=options.limit)
-    ordered, replaced_turns = current_turns_first(call, ordered, given.text, reach, limit=options.limit)
+    ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=options.limit)
     replaced = replaced_turns | replaced
     found = replace(found, hits=without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)

@@ -10,6 +10,7 @@ from treering.core.objects import Knowledge
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run, run_together
+from treering.retrieval.search.question import Question
 from treering.retrieval.search.replaced import latest_successors, only_replaced
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.verbs.envelope import Call
@@ -120,14 +121,15 @@ def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mappin
 
 
 def current_turns_first(
-    call: Call, hits: Sequence[Hit], question: str, reach: Reach, *, limit: int | None = None
+    call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, limit: int | None = None
 ) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
     """Move each replaced turn directly below the turn that replaced it; return the replaced turns, too.
 
     A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
     `limit` are dropped. A read of the past shows which turns were replaced by then.
     """
-    by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question, call.engine.clock.now())
+    now = question.zone.local(call.engine.clock.now())
+    by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question.text, now)
     leading = {place: by.place for place, by in by_turn.items() if by.leads}
     absent = set(leading.values()) - set(map(place_of_hit, hits))
     looked_up = _look_up_turns(call, absent, reach) if absent else {}
@@ -136,7 +138,7 @@ def current_turns_first(
         leading,
         key_of=place_of_hit,
         look_up=lambda hit, place: _ranked_as(hit, looked_up[place]) if place in looked_up else None,
-        past=asks_about_past(question),
+        past=asks_about_past(question.text),
     )
     most = len(ordered) if limit is None else max(limit, len(hits))
     return tuple(ordered[:most]), {place: Replaced(turn=turn) for place, turn in by_turn.items()}

@@ -56,7 +56,7 @@ class MemorySettings(ChatBounds):
         parse_scope(self.within)
 
     def scope(self, requested: str | None, *, caller: Caller) -> str:
-        """Return the scope of a request: the named one, else that of the caller.
+        """Return the scope that a request names, or else the scope of the caller.
 
         A key for a scope below the common one has its scope, which is shared with the other keys for it. Another key
         has a scope of its own below the common one. Callers without a key are one person, and have the common scope.
@@ -76,7 +76,7 @@ class MemorySettings(ChatBounds):
 
 
 def person_scope(scope: str, person: str) -> str:
-    """Return the scope of a person's discussions within another; the other itself for nobody in particular."""
+    """Return the scope of a person's discussions within `scope`; without a person, `scope` itself."""
     return f"{scope.rstrip('/')}/{_PERSONS}/{quote(person, safe=_PLAIN)}" if person else scope
 
 

@@ -171,7 +171,7 @@ class DocumentHeading:
 
 
 def reads_as_markdown(path: str) -> bool:
-    """Return by a document's name whether its headings and blocks are read as those of Markdown."""
+    """Return whether a document is read as Markdown, by its name."""
     return not path.lower().endswith((".rst", ".rest", ".txt"))
 
 
