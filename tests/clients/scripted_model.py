@@ -35,6 +35,9 @@ def _work_of(tools: frozenset[str], file: str) -> list[Call]:
     if "replace" in tools:
         edit = {"file_path": file, **change, "instruction": "Wait for a lock."}
         return [("read_file", {"file_path": file}), ("replace", edit), ("run_shell_command", {"command": FAILING})]
+    if "view" in tools and "edit" in tools:
+        edit = {"path": file, "old_str": _OLD, "new_str": _NEW}
+        return [("view", {"path": file}), ("edit", edit), ("bash", {"command": FAILING, "description": "Fail"})]
     if "apply_patch" in tools:
         return [("apply_patch", {"input": _PATCH}), ("exec_command", {"cmd": FAILING})]
     if "edit" in tools:

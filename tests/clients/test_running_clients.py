@@ -73,7 +73,19 @@ def opencode(home, url, asked):
     return ["opencode", "run", asked], environment
 
 
-CLIENTS = {"claude-code": claude, "codex": codex, "gemini-cli": gemini, "opencode": opencode}
+def copilot(home, url, asked):
+    del home
+    environment = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "m"}
+    return ["copilot", "-p", asked, "--allow-all-tools", "--trust-folder"], environment
+
+
+CLIENTS = {
+    "claude-code": claude,
+    "codex": codex,
+    "gemini-cli": gemini,
+    "opencode": opencode,
+    "copilot-cli": copilot,
+}
 
 
 @pytest.fixture
@@ -196,18 +208,16 @@ def test_what_a_client_asked_on_the_command_line_belongs_to_its_session(name, sh
 
 
 @pytest.mark.nightly
-def test_copilot_has_the_tools_of_the_configuration_for_claude_code(shop):
+def test_copilot_with_hooks_of_claude_code_too_shows_each_text_once(shop):
     folder, _, environment = shop
-    if not shutil.which("copilot"):
-        pytest.skip("copilot is not installed")
-    connect("claude-code", shop)
-    with scripted_model(str(folder / "src/sessions.py")) as model:
-        provider = {"COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": f"{model.url}/v1", "COPILOT_MODEL": "m"}
-        command = ["copilot", "-p", "Wait for a lock.", "--allow-all-tools", "--trust-folder"]
-        call(command, folder, {**environment, **provider})
+    call(["git", "init", "-q"], folder, environment)
+    call([*TREERING, "connect", "claude-code"], folder, environment)
+    model = run_client("copilot-cli", shop, "Where are sessions kept in SQLite?")
     tools = {tool["function"]["name"] for tool in model.asked[0]["tools"]}
     wanted = {f"treering-wiki-{verb}" for verb in ("ingest", "query", "crystallize", "lint")}
     assert wanted <= tools, f"Copilot CLI has other tools: {sorted(tools)}"
+    told = model.told()
+    assert [told.count(text) for text in ('origin="brief"', LEARNED)] == [1, 1]
 
 
 ASKED = {

@@ -99,6 +99,12 @@ def cursor_input(event, folder, **told):
     return {**common, **own[event], **told}
 
 
+def copilot_input(event, folder, **told):
+    """Return the input that Copilot CLI passes to a hook."""
+    time = "2026-11-29T09:41:18.559Z"
+    return {"hook_event_name": event, "session_id": SESSION, "timestamp": time, "cwd": str(folder), **told}
+
+
 def rollout(file, turns):
     """Write what Codex writes of a session."""
     lines = [{"type": "session_meta", "payload": {"id": SESSION, "cwd": "/p"}}]
@@ -227,6 +233,17 @@ def test_cursor_begins_with_what_is_known_for_the_first_of_its_open_folders(fold
     answer = hook("begin", cursor_input("sessionStart", folder, composer_mode="agent"), tmp_path)
     assert answer.keys() == {"additional_context"}
     assert "Sessions of acme live in SQLite" in answer["additional_context"]
+
+
+def test_copilot_session_shows_the_brief_once(folder):
+    work_at_sessions(folder)
+    given = copilot_input("SessionStart", folder, source="new")
+    answer = hook("begin", given, folder)
+    assert answer.keys() == {"additionalContext"}
+    assert "Sessions of acme live in SQLite" in answer["additionalContext"]
+    # Copilot CLI also runs the hooks for Claude Code.
+    assert hook("begin", given, folder) == {}
+    assert hook("begin", {**given, "source": "startup"}, folder) == answer
 
 
 @pytest.mark.sampled(1)
@@ -899,6 +916,10 @@ FAILURES = {
     "without a module": {"error": "Exit code 1\nOperationalError: database is locked"},
     "cursor": {"hook_event_name": "postToolUse", "tool_output": json.dumps({"exitCode": 1, "stdout": FAILED})},
     "gemini-cli": {"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"Exit Code: 1\n{FAILED}"}},
+    "copilot-cli": {
+        "hook_event_name": "PostToolUse",
+        "tool_result": {"text_result_for_llm": f"{FAILED}\n<shellId: 0 completed with exit code 1>"},
+    },
 }
 
 

@@ -149,6 +149,12 @@ def test_whole_new_content_is_compared_with_the_file(acme):
     assert found == TouchedSymbols(("Uploader.retry",), ("Uploader.retry",))
 
 
+PATCH = (
+    "*** Begin Patch\n*** Update File: acme/upload.py\n@@\n-def send(file, connection):\n"
+    '+def send(file):\n     """Send a file."""\n*** End Patch'
+)
+
+
 @pytest.mark.parametrize(
     "tool_input",
     [
@@ -158,10 +164,10 @@ def test_whole_new_content_is_compared_with_the_file(acme):
             "file_path": "acme/upload.py",
             "edits": [{"old_string": "def send(file, connection):", "new_string": "def send(file):"}],
         },
-        {
-            "command": "*** Begin Patch\n*** Update File: acme/upload.py\n@@\n-def send(file, connection):\n"
-            '+def send(file):\n     """Send a file."""\n*** End Patch'
-        },
+        {"path": "acme/upload.py", "old_str": "def send(file, connection):", "new_str": "def send(file):"},
+        {"path": "acme/upload.py", "file_text": UPLOAD.replace("send(file, connection)", "send(file)")},
+        {"command": PATCH},
+        PATCH,
     ],
 )
 def test_edits_of_every_client_are_understood(acme, tool_input):

@@ -29,7 +29,7 @@ else:
 
 Client = Annotated[
     str,
-    Argument(metavar="CLIENT", help="claude-code, codex, cursor, vscode, gemini-cli, opencode or zed."),
+    Argument(metavar="CLIENT", help="claude-code, codex, cursor, vscode, gemini-cli, opencode, copilot-cli or zed."),
 ]
 OfUser = Annotated[bool, Option("--user", help="For all your projects, not only this folder.")]
 

@@ -115,7 +115,7 @@ class CodingClient:
 
 
 _MCP_SERVERS = "mcpServers"
-_PLUGINS = "plugins"
+_PLUGINS, _HOOKS = "plugins", "hooks"
 
 CLIENTS: Mapping[str, CodingClient] = {
     one.name: one
@@ -218,6 +218,26 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks_project_file=f".opencode/{_PLUGINS}/treering.js",
             hooks_user_file=f".config/opencode/{_PLUGINS}/treering.js",
             hook_style="plugin",
+        ),
+        CodingClient(
+            "copilot-cli",
+            "Copilot CLI",
+            ".github/mcp.json",
+            ".copilot/mcp-config.json",
+            _MCP_SERVERS,
+            # It calls events in this spelling with the names of Claude Code's tools. Only `Stop` passes a transcript.
+            hooks=(
+                ClientHook("SessionStart", "begin", 5),
+                ClientHook("Stop", "keep", 3),
+                ClientHook("PreCompact", "keep", 3),
+                ClientHook("PreToolUse", "edit", 2, "Edit|Write"),
+                ClientHook("UserPromptSubmit", "prompt", 2),
+                ClientHook("PostToolUse", "failure", 2, "Bash"),
+                ClientHook("PostToolUse", "asked", 2, "treering-.*"),
+            ),
+            hooks_project_file=f".github/{_HOOKS}/treering.json",
+            hooks_user_file=f".copilot/{_HOOKS}/treering.json",
+            hooks_note="Copilot CLI reads the files of a folder only if you trust the folder.",
         ),
         CodingClient("zed", "Zed", ".zed/settings.json", ".config/zed/settings.json", "context_servers"),
     )
@@ -468,7 +488,7 @@ def _undo(change: FileChange) -> Undone:
 
 def _remove_empty(folder: Path) -> None:
     """Remove an empty folder of a client that connecting created."""
-    if folder.name == _PLUGINS and not any(folder.iterdir()):
+    if folder.name in (_PLUGINS, _HOOKS) and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
     if folder.name.startswith(".") and not any(folder.iterdir()):

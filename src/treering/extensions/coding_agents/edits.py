@@ -13,8 +13,8 @@ from treering.extensions.code.parsing.outline import Symbol, outline
 from treering.extensions.coding_agents.client_input import object_in
 from treering.extensions.conversations.tool_calls import PATCHED, PATH_ARGUMENTS
 
-_BEFORE = ("old_string", "oldString")
-_AFTER = ("new_string", "newString")
+_BEFORE = ("old_string", "oldString", "old_str")
+_AFTER = ("new_string", "newString", "new_str")
 _PATCHES = ("command", "input", "patch")
 _HUNK = re.compile(r"^@@.*$", re.MULTILINE)
 _LAYOUT = re.compile(r"\s|,(?=\s*[)\]}])")
@@ -52,9 +52,10 @@ class TouchedSymbols:
 
 def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
     """Return what a tool changes or reads, by files below the top of the repository; files elsewhere are left out."""
-    asked = object_in(given.get("tool_input"))
+    call = given.get("tool_input")
+    asked = object_in(call) or {"patch": call}
     named = [value for key in PATH_ARGUMENTS if isinstance(value := asked.get(key), str)]
-    content = asked.get("content")
+    content = asked.get("content", asked.get("file_text"))
     edits = [
         FileEdit(name, tuple(_replacements(asked)), content if isinstance(content, str) else None) for name in named
     ]

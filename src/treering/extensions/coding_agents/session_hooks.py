@@ -34,7 +34,7 @@ _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
 _ELSEWHERE = "Treering: the memory of this folder is on a server. Call the tool wiki.query in mode brief to read it."
 _MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
-_RESUMED = "resume"
+_RESUMED, _NEW_SESSION = "resume", "new"
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
@@ -121,7 +121,10 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.extensions.coding_agents.shown_lines import ShownLines, begin_with, no_longer_current
 
     shown = ShownLines(space, _session(given))
-    if given.get("source") != _RESUMED:  # a compacted or cleared session no longer contains the lines shown before
+    source = given.get("source")
+    # A compacted or cleared session no longer contains the lines shown before. A new one of Copilot CLI may have lines
+    # from the hooks for Claude Code.
+    if source != _RESUMED and not (source == _NEW_SESSION and shown.keys):
         shown.begin()
     with _opened(space, folder) as opened:
         report = opened.query("brief")
@@ -212,6 +215,14 @@ def _is_subagent(given: Mapping[str, Any]) -> bool:
     return bool(given.get("agent_id"))
 
 
+def _is_copilot(given: Mapping[str, Any]) -> bool:
+    """Return whether Copilot CLI made the call, which also runs the hooks for Claude Code in a repository.
+
+    It passes a time. Other clients that do so, such as Gemini CLI, always pass a transcript too.
+    """
+    return "timestamp" in given and "transcript_path" not in given
+
+
 def _session(given: Mapping[str, Any]) -> str:
     return given.get("session_id") or given.get("conversation_id") or ""
 
@@ -269,6 +280,8 @@ def _answer(given: Mapping[str, Any], text: str) -> Mapping[str, Any]:
         return _EMPTY
     if event in _OF_CURSOR:
         return {"additional_context": text}
+    if _is_copilot(given):
+        return {"additionalContext": text}
     return {"hookSpecificOutput": {"hookEventName": event or "SessionStart", "additionalContext": text}}
 
 

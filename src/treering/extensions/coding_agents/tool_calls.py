@@ -112,6 +112,7 @@ def record_used(space: "Space") -> None:
 
 
 _ANSWER = re.compile(r"\bans:[\w=-]+")
+_OUTPUTS = ("tool_response", "tool_output", "tool_result", "result_json")
 _COMMAND = "treering"
 _MOST_COMMAND = 4_000
 _NO_WORD = frozenset("-|&;<>()")
@@ -133,7 +134,7 @@ def calls_us(given: Mapping[str, Any]) -> bool:
 
 def _answer_names(given: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of answers in the output of a tool."""
-    answered = (given.get(key) for key in ("tool_response", "tool_output", "result_json"))
+    answered = (given.get(key) for key in _OUTPUTS)
     return frozenset(name for one in answered for text in texts_in(one) for name in _ANSWER.findall(text))
 
 
@@ -161,7 +162,7 @@ def _shell_words(command: str) -> list[str]:
 
 def failure_of(given: Mapping[str, Any]) -> str:
     """Return the error lines of a failed tool, or "" if it did not fail."""
-    output = given.get("tool_response", given.get("tool_output"))
+    output = next((given[key] for key in _OUTPUTS if key in given), None)
     error = given.get("error") or given.get("error_message")
     answered = object_in(output)
     text = "\n".join(texts_in(output))[-_MOST_OUTPUT:]

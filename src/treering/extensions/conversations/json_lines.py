@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from treering.core.fencing import without_surroundings
-from treering.extensions.conversations import messages
+from treering.extensions.conversations import copilot, messages
 from treering.extensions.conversations.conversation import (
     ConversationDraft,
     Parsed,
@@ -305,6 +305,7 @@ def _are_conversations(values: Sequence[object]) -> bool:
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
     (are_lines_of_codex, _each(read_codex)),
     (are_lines_of_gemini, _each(read_gemini)),
+    (copilot.are_events, _each(copilot.read_session)),
     (_are_sessions, _each(messages.read_claude_code)),
     (are_lines_of_cursor, _each(read_cursor)),
     (_are_conversations, _conversations),
