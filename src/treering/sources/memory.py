@@ -189,14 +189,21 @@ def _is_mem0(found: Record) -> bool:
 
 def _mem0(found: Record) -> ForeignMemory:
     about = first_words(found, "user_id", "agent_id", "run_id", "app_id")
+    end = words(found.get("expiration_date"))
     return ForeignMemory(
         "mem0",
         words(found.get("id")),
         words(found.get("memory")),
+        title=_until(end),
         at=written(found),
         metadata=besides(found, "id", "memory", "hash", "score"),
-        about="" if found.get("expiration_date") else about or "the user",
+        about="" if end else about or "the user",
     )
+
+
+def _until(end: str) -> str:
+    """Return a title with the day on which a statement ends, which is shown wherever the statement is found."""
+    return f"Valid until {end[:10]}" if end else ""
 
 
 def _is_openmemory(row: Record) -> bool:
@@ -215,6 +222,7 @@ def _openmemory(row: Record) -> Told:
         "mem0",
         identity,
         words(row.get("content")),
+        title="" if state == "active" else state.capitalize(),
         at=written(row),
         metadata=besides(row, "id", "content"),
         about="the user" if state == "active" else "",
@@ -347,12 +355,13 @@ def _edges(found: Record) -> Sequence[object]:
 
 def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:
     text = words(edge.get("fact"))
-    over = any(edge.get(name) for name in ("invalid_at", "expired_at"))
+    over = first_words(edge, "invalid_at", "expired_at")
     subject = _named(edge, names, "source")
     return ForeignMemory(
         "graphiti",
         words(edge.get("uuid")),
         text,
+        title=_until(over),
         at=written(edge) or moment(edge.get("valid_at")),
         metadata=besides(edge, "uuid", "fact"),
         about="" if over else first_words(edge, "group_id", "user_id") or "the graph",

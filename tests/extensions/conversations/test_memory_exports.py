@@ -183,8 +183,8 @@ def test_the_same_export_again_changes_nothing_and_a_new_text_replaces_the_old(s
 
 
 def test_a_memory_that_ends_one_day_states_nothing(space, tmp_path: Path) -> None:
-    brought(space, tmp_path, [{**MEM0["results"][0], "expiration_date": "2026-12-31"}])
-    assert (len(all_of(space, "source")), stated(space)) == (1, [])
+    (source,) = brought(space, tmp_path, [{**MEM0["results"][0], "expiration_date": "2026-12-31"}]).values()
+    assert (source.title, stated(space)) == ("Valid until 2026-12-31", [])
 
 
 def test_items_of_a_langgraph_store_are_read_by_what_their_value_says(space, tmp_path: Path) -> None:
@@ -196,7 +196,11 @@ def test_items_of_a_langgraph_store_are_read_by_what_their_value_says(space, tmp
 
 def test_facts_of_graphiti_are_relations_and_what_has_ended_states_nothing(space, tmp_path: Path) -> None:
     found = brought(space, tmp_path, GRAPH)
-    assert set(found) == {"e-1", "e-2", "n-1"}
+    assert {name: source.title for name, source in found.items()} == {
+        "e-1": "Ada works at the mill",
+        "e-2": "Valid until 2026-03-01",
+        "n-1": "Ada",
+    }
     assert found["e-1"].metadata["valid_at"] == "2026-01-01T00:00:00Z"
     assert stated(space) == [
         described("Ada", "Ada keeps bees."),
@@ -223,7 +227,7 @@ def test_memories_of_openmemory_follow_their_state(space, tmp_path: Path) -> Non
         {"id": s, "content": f"Likes {s} tea", "state": s, "categories": ["food"], "created_at": AT} for s in states
     ]
     found = brought(space, tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "memories.jsonl")
-    assert set(found) == {"active", "paused"}
+    assert {name: source.title for name, source in found.items()} == {"active": "Likes active tea", "paused": "Paused"}
     assert stated(space) == [described("the user", "Likes active tea")]
     reasons = {item.origin.partition("#")[2]: item.why for item in ingest(space, tmp_path / "memories.jsonl").items}
     assert reasons["deleted"] == "it was deleted in OpenMemory"
