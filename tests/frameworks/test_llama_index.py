@@ -5,8 +5,10 @@ from framework_parts import asynchronous, blocking
 
 pytest.importorskip("llama_index.core", reason="needs the extra 'llama-index'")
 
+from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
+from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.memory import Memory
 from llama_index.core.query_engine import RetrieverQueryEngine
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -55,6 +57,19 @@ async def test_what_left_the_chat_buffer_is_recalled_as_data_in_the_role_of_the_
         assert shown[0].content.startswith("<<treering:recalled")
         assert "sample1 has 1 reads" in shown[0].content
         assert not [message for message in shown if message.role == "system"]
+
+
+async def test_agent_is_shown_what_left_its_chat_buffer(chat_database):
+    async with asynchronous() as client:
+        memory = memory_over(client, chat_database, top_k=1)
+        agent = FunctionAgent(llm=MockFunctionCallingLLM())
+        for fact in ("My dog is called Rex.", "Tea is green.", "Trains leave at nine.", "Snow falls in May."):
+            await agent.run(fact, memory=memory)
+        state = await agent.run("What is my dog called?", memory=memory)
+        (recalled, *_) = await memory.aget(input="What is my dog called?")
+
+        assert str(state) == "What is my dog called?"
+        assert "My dog is called Rex." in recalled.content
 
 
 async def test_a_second_session_recalls_what_the_first_one_told(chat_database):
@@ -115,6 +130,8 @@ def test_a_query_engine_answers_from_memories():
         assert [node.node.node_id for node in answer.source_nodes] == [kept]
         assert answer.source_nodes[0].score > 0.7
         assert "Kinase inhibitors bind the hinge region." in answer.response
+        assert "source: paper" in answer.response
+        assert "memory_type" not in answer.response
 
 
 async def test_a_retriever_may_be_asked_without_blocking():

@@ -103,5 +103,10 @@ def _metadata(message: ChatMessage) -> dict[str, Any]:
 
 
 def _node(memory: MemoryItem) -> NodeWithScore:
-    node = TextNode(id_=memory.id, text=memory.content, metadata=dict(memory.metadata))
+    node = TextNode(
+        id_=memory.id,
+        text=memory.content,
+        metadata=dict(memory.metadata),
+        excluded_llm_metadata_keys=[SESSION, TYPE],  # prompts would repeat them before each text
+    )
     return NodeWithScore(node=node, score=memory.similarity_score)
