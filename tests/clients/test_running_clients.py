@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -205,6 +206,33 @@ def test_what_a_client_asked_on_the_command_line_belongs_to_its_session(name, sh
     told = [unsealed(one) for one in noted.read_bytes().splitlines()]
     (answer,) = [one["answer"] for one in told if one.get("in_shell")]
     assert [one["answers"] for one in told if "session" in one] == [[answer]]
+
+
+@pytest.mark.nightly
+def test_opencode_shows_the_brief_again_after_a_compaction(shop):
+    folder, home, environment = shop
+    if not shutil.which("opencode"):
+        pytest.skip("opencode is not installed")
+    connect("opencode", shop)
+    with scripted_model(str(folder / "src/sessions.py")) as model:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        _, more = opencode(home, model.url, "")
+        command = ["opencode", "serve", "--port", str(port)]
+        server = subprocess.Popen(command, cwd=folder, env={**environment, **more}, stdout=subprocess.DEVNULL)
+        patient = httpx.HTTPTransport(retries=7)
+        place = f"http://127.0.0.1:{port}"
+        try:
+            with httpx.Client(base_url=place, timeout=_WAIT_SECONDS, transport=patient) as client:
+                session = client.post("/session", json={}).json()["id"]
+                ask = {"parts": [{"type": "text", "text": "Where are sessions kept in SQLite?"}]}
+                client.post(f"/session/{session}/message", json=ask)
+                client.post(f"/session/{session}/summarize", json={"providerID": "local", "modelID": "m"})
+                client.post(f"/session/{session}/message", json=ask)
+        finally:
+            server.terminate()
+            server.wait(_WAIT_SECONDS)
+    assert json.dumps(model.asked[-1]["messages"]).count('origin=\\"brief') == 1
 
 
 @pytest.mark.nightly

@@ -864,6 +864,15 @@ def test_what_a_session_began_with_is_not_told_again(shop):
     assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?", session="two")
 
 
+@pytest.mark.parametrize("event", ["PreCompact", "preCompact", "PreCompress"])
+def test_compaction_forgets_the_lines_shown(shop, event):
+    asked = "Who restored the mosaic of the fountain?"
+    assert "mosaic" in on_prompt(shop, asked)
+    assert on_prompt(shop, asked) == ""
+    assert hook("keep", {"hook_event_name": event, "session_id": "one", "cwd": str(shop)}, shop) == {}
+    assert "mosaic" in on_prompt(shop, asked)
+
+
 def test_resumed_session_gets_only_what_changed(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
     hook("begin", {**begin, "source": "startup"}, shop)

@@ -189,7 +189,7 @@ def _is_mem0(found: Record) -> bool:
 
 def _mem0(found: Record) -> ForeignMemory:
     about = first_words(found, "user_id", "agent_id", "run_id", "app_id")
-    end = words(found.get("expiration_date"))
+    end = found.get("expiration_date")
     return ForeignMemory(
         "mem0",
         words(found.get("id")),
@@ -201,9 +201,9 @@ def _mem0(found: Record) -> ForeignMemory:
     )
 
 
-def _until(end: str) -> str:
+def _until(end: object) -> str:
     """Return a title with the day on which a statement ends, which is shown wherever the statement is found."""
-    return f"Valid until {end[:10]}" if end else ""
+    return f"Valid until {words(end)[:10] or 'an unknown day'}" if end else ""
 
 
 def _is_openmemory(row: Record) -> bool:
@@ -355,7 +355,7 @@ def _edges(found: Record) -> Sequence[object]:
 
 def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:
     text = words(edge.get("fact"))
-    over = first_words(edge, "invalid_at", "expired_at")
+    over = edge.get("invalid_at") or edge.get("expired_at")
     subject = _named(edge, names, "source")
     return ForeignMemory(
         "graphiti",

@@ -94,6 +94,7 @@ export const Treering = async ({ client, directory }) => {
   return {
     event: quietly(async ({ event }) => {
       if (event.type === "session.created" && event.properties.info.parentID) ofAgents.add(event.properties.info.id)
+      if (event.type === "session.compacted") begun.delete(event.properties.sessionID) // its brief is gone
       if (event.type !== "session.idle") return
       keeping = Promise.allSettled([keeping, keep(event.properties.sessionID)])
       await keeping

@@ -32,6 +32,7 @@ _MOST_INPUT = 8_000_000  # OpenCode sends the messages of a whole session
 _MOST_BYTES = 100_000
 _EMPTY: Mapping[str, Any] = {}
 _OF_CURSOR = ("sessionStart", "postToolUse")
+_COMPACTIONS = ("PreCompact", "preCompact", "PreCompress")
 _ELSEWHERE = "Treering: the memory of this folder is on a server. Call the tool wiki.query in mode brief to read it."
 _MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
 _RESUMED, _NEW_SESSION = "resume", "new"
@@ -228,7 +229,9 @@ def _session(given: Mapping[str, Any]) -> str:
 
 
 def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Queue a transcript, and start the process that stores it."""
+    """Queue a transcript, and start the process that stores it. Before a compaction, forget the lines shown."""
+    if given.get("hook_event_name") in _COMPACTIONS:
+        _forget_shown_lines(given)
     if messages := _messages(given):
         _take_on(None, _folder(given), messages)
         start_work(_folder(given))
@@ -244,6 +247,15 @@ def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
             raise
         start_work(folder)
     return _EMPTY
+
+
+def _forget_shown_lines(given: Mapping[str, Any]) -> None:
+    """Forget the lines that a session was shown. Not every client reports the beginning of a compacted session."""
+    from treering.extensions.coding_agents.shown_lines import ShownLines
+
+    _, space = _space_of(given)
+    if space:
+        ShownLines(space, _session(given)).begin()
 
 
 def _messages(given: Mapping[str, Any]) -> bytes:
