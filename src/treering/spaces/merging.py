@@ -1,10 +1,11 @@
 """Compare and merge two spaces that diverged."""
 
+import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice, repeat
 from typing import Any, Literal
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
@@ -406,18 +407,19 @@ def _public(unfiltered: Iterable[MergeEntry], private: Collection[str], ledger: 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:
     """Compare the contents of two ledgers."""
-    ours, theirs = ({item.id: item for item in ledger.select(Selection(descend=True))} for ledger in (left, right))
-    differences: list[Difference] = []
-    for identity in sorted(ours.keys() | theirs.keys()):
-        one, other = ours.get(identity), theirs.get(identity)
+    alike, differences = 0, list[Difference]()
+    everything = Selection(descend=True)
+    sides = (zip(repeat(side), ledger.select(everything)) for side, ledger in enumerate((left, right)))
+    for _, group in groupby(heapq.merge(*sides, key=_id_of), key=_id_of):
+        items = dict(group)
+        one, other = items.get(0), items.get(1)
         if one and other and same_words(_bare(one), _bare(other)):
+            alike += 1
             continue
-        shown = one or other
-        if shown is None:
-            continue
+        shown = one or items[1]
         differences.append(
             Difference(
-                id=identity,
+                id=shown.id,
                 title=title_of(shown),
                 type=shown.type,
                 where="both" if one and other else "left" if one else "right",
@@ -427,12 +429,16 @@ def difference(left: Ledger, right: Ledger) -> DiffReport:
         )
     mine, yours = (_changes(ledger) for ledger in (left, right))
     return DiffReport(
-        alike=len(ours.keys() & theirs.keys()) - sum(one.where == "both" for one in differences),
+        alike=alike,
         differences=tuple(differences),
         common=len(mine & yours),
         left_only=len(mine - yours),
         right_only=len(yours - mine),
     )
+
+
+def _id_of(one: tuple[int, Object]) -> str:
+    return one[1].id
 
 
 def _changes(ledger: Ledger) -> set[str]:

@@ -27,7 +27,7 @@ _Type = TypeVar("_Type", bound=Object)
 
 EVERY_TYPE: tuple[ObjectType, ...] = get_args(ObjectType)
 _BATCH = 200
-_MAX_FOUND = 500
+_MAX_FOUND = 200
 """Objects that are remembered because others are likely to name them, too."""
 
 
