@@ -398,7 +398,7 @@ def _operators() -> str:
 
 def _rules() -> str:
     rows = [
-        (f"`{name}`", mode, _about(rule))
+        (f"`{name}`", mode, _about(rule.find))
         for mode, rules in (("structure", structure.RULES), ("semantic", semantic.RULES))
         for name, rule in rules.items()
     ]

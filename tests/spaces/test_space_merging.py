@@ -495,6 +495,15 @@ class Merging(RuleBasedStateMachine):
             one.take(other)
             assert one.ledger.sequence() == before
 
+    @rule(data=st.data())
+    def copy(self, data: st.DataObject) -> None:
+        """Copy the log of a replica to one that has none, as when the file of a space is copied."""
+        replica = self._one(data)
+        empty = [one for one in self.replicas if not one.ledger.sequence()]
+        if empty and replica.ledger.sequence():
+            empty[0].ledger.load(replica.ledger.records())
+            empty[0].commits = replica.commits + 10 * (1 + self.replicas.index(empty[0]))
+
     @invariant()
     def what_was_erased_does_not_come_back(self) -> None:
         for replica in self.replicas:
@@ -641,6 +650,22 @@ def test_first_merge_reads_no_unrelated_sources() -> None:
     watched = Watched(one.ledger)
     assert merge_ledger(cast("Ledger", watched), other.ledger, by=MERGER, name="another").entries == 1
     assert (watched.selected, watched.settled) == (0, 1), "only the erased source"
+
+
+def test_merge_of_copies_settles_only_what_changed_since() -> None:
+    one, copy, third = Replica("one", 0), Replica("copy", 0), Replica("third", 0)
+    for port in range(5):
+        told(one, port, f"{port}.md")
+    copy.ledger.load(one.ledger.records())
+    for place, replica in enumerate((one, copy, third), start=5):
+        told(replica, place, f"{place}.md")
+    for other, facts in ((copy, 1), (third, 7)):
+        watched = Watched(one.ledger)
+        merge_ledger(cast("Ledger", watched), other.ledger, by=MERGER, name="another")
+        assert watched.settled == facts
+    met(one, copy, third)
+    assert alike(one, copy)
+    assert alike(one, third)
 
 
 def test_what_a_policy_kept_private_comes_once_it_does_not_and_a_log_that_went_another_way_is_read_anew() -> None:

@@ -238,6 +238,9 @@ def test_a_note_looks_up_in_the_queue_only_its_own_texts_to_keep_their_quick_vec
         assert all("text_id" in lines[place + 1] for place in scans), "\n".join(lines)
 
 
+NAMED_ONE = Selection("/", where=Compare("title", "eq", "One"))
+
+
 def generic_plan(space, statement):
     """Return the plan for all values, which transactions use, of a statement as it was sent."""
     count = max(map(int, re.findall(r"[$](\d+)", statement)))
@@ -275,8 +278,8 @@ def plans_of(monkeypatch, ask):
         (("origin", "scope"), lambda snapshot: snapshot.sources("/", "src")),
         (("slug", "scope"), lambda snapshot: snapshot.objects.node_by_slug("/", "topic", "one")),
         (("scope",), lambda snapshot: snapshot.scopes("/team")),
-        (("scope",), lambda snapshot: snapshot.select(Selection("/team"), None)),
-        (("title",), lambda snapshot: snapshot.select(Selection("/", where=Compare("title", "eq", "One")), None)),
+        (("scope",), lambda snapshot: snapshot.candidates(Selection("/team"), "", 9)),
+        (("title",), lambda snapshot: snapshot.candidates(NAMED_ONE, "", 9)),
         (("key",), lambda snapshot: list(snapshot.log.keys("erased"))),
     ],
 )

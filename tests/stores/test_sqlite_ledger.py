@@ -13,6 +13,7 @@ from treering.core.policy import Policy
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.spaces.policy_and_anchor import FileAnchor
+from treering.stores.rows import ledger as rows_ledger
 from treering.stores.rows.packing import pack, unpack
 from treering.stores.sqlite.database import MEMORY, Database
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
@@ -322,6 +323,26 @@ def test_an_anchor_follows_a_changed_policy_and_an_import(tmp_path: Path, clock:
     assert (again.policy, again.verify().seq) == (REVIEWED, 2)
     again.close()
     old.close()
+
+
+@pytest.mark.parametrize("ids_per_object", [1, 3])
+def test_selection_is_the_same_in_small_batches(
+    tmp_path: Path, clock: SteppingClock, make: Builder, monkeypatch: pytest.MonkeyPatch, ids_per_object: int
+) -> None:
+    monkeypatch.setattr(rows_ledger, "_BATCH", 2)
+    monkeypatch.setattr(rows_ledger, "_IDS_PER_OBJECT", ids_per_object)
+    with opened(tmp_path / "space.db", clock) as ledger:
+        nodes = [make.node(f"Node {number}", scope="/a" if number % 2 else "/b") for number in range(9)]
+        seq = ledger.commit(make.patch(*nodes[:7])).sequence
+        ledger.commit(make.patch(*nodes[7:], make.work("Do it")))
+        for wanted, selection in (
+            (nodes, Selection(descend=True, types=("node",))),
+            (nodes[:7], Selection(descend=True, types=("node",), as_of=seq)),
+            (nodes[1::2], Selection("/a", types=("node",))),
+            (nodes[6:], Selection(descend=True, types=("node",), newest=3)),
+            (nodes[4::2], Selection("/b", types=("node",), newest=3)),
+        ):
+            assert [item.id for item in ledger.select(selection)] == [node.id for node in wanted]
 
 
 def test_content_survives_reopening(space: Path, clock: SteppingClock, make: Builder) -> None:

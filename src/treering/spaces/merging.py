@@ -1,10 +1,11 @@
 """Compare and merge two spaces that diverged."""
 
+import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice, repeat
 from typing import Any, Literal
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
@@ -126,14 +127,22 @@ def merge_ledger(
 
     Of a source that was merged before, only later entries are verified and read.
     """
-    log, known = log_name(source), merged_up_to(target, source)
+    log, shared = log_name(source), _shared(target, source)
+    known = merged_up_to(target, source, shared)
     head = verify_chain(source.events(after=known.seq), after=known) if known else source.verify()
     after = known.seq if known else 0
     coming = list(entries(source, after=after, upto=head.seq, without=_merged_from(target, source)))
     parent = Parent(log, head, whole=True)
     told_anyway = head.seq - after >= _MANY
     report = receive(
-        target, coming, (parent,), by=by, reason=f"Merged {name}", told_anyway=told_anyway, erasing=erasing
+        target,
+        coming,
+        (parent,),
+        by=by,
+        reason=f"Merged {name}",
+        alike=_settled_alike(source, shared.seq),
+        told_anyway=told_anyway,
+        erasing=erasing,
     )
     return report.model_copy(update={"waiting": waiting_patches(source)})
 
@@ -143,15 +152,14 @@ def waiting_patches(ledger: Ledger) -> tuple[str, ...]:
     return tuple(record.id for record in ledger.patches(status="proposed", limit=_MOST_WAITING))
 
 
-def merged_up_to(target: Ledger, source: Ledger) -> Anchor | None:
+def merged_up_to(target: Ledger, source: Ledger, shared: Anchor) -> Anchor | None:
     """Return the head of the source's log up to which the target has it all; `None`: from the beginning.
 
-    It is the point where two copies of one log diverge, or the head that the target's log recorded as merged, whichever
-    is later. A recorded head counts only if the source's log still contains it: the log of a space restored from a
-    backup is read again from the beginning. So is a log whose policy changed since, because scopes may not be private
-    any more.
+    It is the point where two copies of one log diverge, `shared`, or the head that the target's log recorded as merged,
+    whichever is later. A recorded head counts only if the source's log still contains it: the log of a space restored
+    from a backup is read again from the beginning. So is a log whose policy changed since, because scopes may not be
+    private any more.
     """
-    shared = _shared(target, source)
     for event in reversed(target.events_of(MERGE)):
         for parent in (event.after or {}).get("parents", ()):
             if parent.get("whole") and parent["seq"] > shared.seq and _passes_through(source, parent):
@@ -197,18 +205,21 @@ def receive(
     *,
     by: Author,
     reason: str,
+    alike: int = 0,
     told_anyway: bool = False,
     erasing: Erasing = erase_only,
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `told_anyway`: record the heads of the parents even if nothing was new. `erasing` performs the merge and receives
-    all revisions of the sources that it erases.
+    `alike`: the sequence number up to which the other space settled the same, as a copy has. `told_anyway`: record the
+    heads of the parents even if nothing was new. `erasing` performs the merge and receives all revisions of the sources
+    that it erases.
     """
     going = [entry.target for entry in coming if entry.kind == ERASED]
     erased = [one for name in target.heads(going) for one in target.history(name) if isinstance(one, Source)]
     for _ in range(_TRIES):
-        after, touched = touched_since_merge(target)
+        begin, settled_from = _unsettled_from(target, alike)
+        after, touched = _touched_since(target, begin)
         maps = maps_held(target)
         incoming = Incoming(
             coming,
@@ -216,6 +227,7 @@ def receive(
             replace_tool(by),
             reason,
             touched=touched | files_unknown_to_readers(target, coming, maps),
+            settled_from=settled_from,
             unsettled=files_of_erased_maps(target, coming, touched, maps),
             after=after,
             always_recorded=told_anyway,
@@ -232,15 +244,34 @@ def receive(
     raise Conflict("Other processes write to the space continuously.", hint="Merge when fewer processes are writing.")
 
 
-def touched_since_merge(ledger: Ledger) -> tuple[Anchor, frozenset[str]]:
-    """Return the head of a log, and the objects that were changed or erased since the last merge.
+def _settled_alike(source: Ledger, shared: int) -> int:
+    """Return the sequence number up to which this log and a copy, which diverged at `shared`, settled the same."""
+    settled_from, settled_to = _settled(source)
+    return min(shared, settled_from) if settled_to > shared else shared
+
+
+def _unsettled_from(ledger: Ledger, alike: int) -> tuple[int, int]:
+    """Return the sequence number after which a merge has to settle objects that changed here, and its `settled_from`.
+
+    `alike`: the sequence number up to which the other space settled the same.
+    """
+    settled_from, settled_to = _settled(ledger)
+    return (settled_to, settled_from) if settled_from <= alike <= settled_to else (alike, alike)
+
+
+def _settled(ledger: Ledger) -> tuple[int, int]:
+    """Return the sequence numbers between which the last merge had settled all changes."""
+    merges = ledger.events_of(MERGE)
+    return ((merges[-1].after or {}).get("settled_from", 0), merges[-1].seq) if merges else (0, 0)
+
+
+def _touched_since(ledger: Ledger, after: int) -> tuple[Anchor, frozenset[str]]:
+    """Return the head of a log, and the objects that were changed or erased after a sequence number.
 
     New sources that are not files of repositories are left out: only a source of the same origin can change them, and
     a merge that reads that source reads them, too.
     """
-    merges = ledger.events_of(MERGE)
-    after = merges[-1].seq if merges else 0
-    head, touched = Anchor(seq=after, hash=merges[-1].hash) if merges else head_of(ledger, 0), set()
+    head, touched = head_of(ledger, after), set()
     for event in ledger.events(after=after):
         head = Anchor(seq=event.seq, hash=event.hash)
         if event.event_type == ERASED or (event.after and ("revision" in event.after or "link" in event.after)):
@@ -376,18 +407,19 @@ def _public(unfiltered: Iterable[MergeEntry], private: Collection[str], ledger: 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:
     """Compare the contents of two ledgers."""
-    ours, theirs = ({item.id: item for item in ledger.select(Selection(descend=True))} for ledger in (left, right))
-    differences: list[Difference] = []
-    for identity in sorted(ours.keys() | theirs.keys()):
-        one, other = ours.get(identity), theirs.get(identity)
+    alike, differences = 0, list[Difference]()
+    everything = Selection(descend=True)
+    sides = (zip(repeat(side), ledger.select(everything)) for side, ledger in enumerate((left, right)))
+    for _, group in groupby(heapq.merge(*sides, key=_id_of), key=_id_of):
+        items = dict(group)
+        one, other = items.get(0), items.get(1)
         if one and other and same_words(_bare(one), _bare(other)):
+            alike += 1
             continue
-        shown = one or other
-        if shown is None:
-            continue
+        shown = one or items[1]
         differences.append(
             Difference(
-                id=identity,
+                id=shown.id,
                 title=title_of(shown),
                 type=shown.type,
                 where="both" if one and other else "left" if one else "right",
@@ -397,12 +429,16 @@ def difference(left: Ledger, right: Ledger) -> DiffReport:
         )
     mine, yours = (_changes(ledger) for ledger in (left, right))
     return DiffReport(
-        alike=len(ours.keys() & theirs.keys()) - sum(one.where == "both" for one in differences),
+        alike=alike,
         differences=tuple(differences),
         common=len(mine & yours),
         left_only=len(mine - yours),
         right_only=len(yours - mine),
     )
+
+
+def _id_of(one: tuple[int, Object]) -> str:
+    return one[1].id
 
 
 def _changes(ledger: Ledger) -> set[str]:

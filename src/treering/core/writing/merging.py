@@ -63,7 +63,10 @@ class Incoming:
     by: Author
     reason: str
     touched: frozenset[str] = frozenset()
-    """Objects changed or erased here since the last merge, without new sources that are not files of repositories."""
+    """Objects changed or erased here that no merge has settled yet, without new sources that are not files of
+    repositories."""
+    settled_from: int = 0
+    """The sequence number from which on all objects are settled once these entries are merged."""
     unsettled: frozenset[str] = frozenset()
     """Objects whose state may depend on content that was erased since the last merge, or is erased by this one."""
     after: Anchor | None = None
@@ -516,7 +519,9 @@ class _Writer:
             effects=tuple(self._effects),
             decided_at=self._now,
         )
-        after = {"parents": [_parent_data(one) for one in self._incoming.parents]}
+        after: dict[str, Any] = {"parents": [_parent_data(one) for one in self._incoming.parents]}
+        if self._incoming.settled_from:
+            after["settled_from"] = self._incoming.settled_from
         self._add(MERGED, MERGE, None, after, None, None, None, patch_hash=record_hash(record))
         append(self._session, LedgerPart(self._start, tuple(self._entries)))
         keep_outcomes(self._session, Outcomes((record,)))

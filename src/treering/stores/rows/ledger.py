@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import Generic, Protocol, TypeVar, get_args
 
 from treering.core.audit import Anchor, AuditEvent
@@ -28,6 +29,7 @@ from treering.ports.ledger import (
     missing_object,
     missing_segment,
     read_one_by_one,
+    selects,
 )
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import rows_of
@@ -39,8 +41,17 @@ from treering.stores.rows.verification import LedgerRows
 
 T = TypeVar("T")
 
+_BATCH = 400
+"""Objects of a selection that are read in one snapshot."""
+_IDS_PER_OBJECT = 100
+"""Ids of a selection that are read at a time, for each object that is read at a time: a list may have to be sorted."""
+
 
 class _Objects(Protocol):
+    def current(self, identities: Iterable[str], altered: Altered | None = None) -> Mapping[str, Object]: ...
+
+    def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> Mapping[str, Object]: ...
+
     def revision(self, identity: str, number: int) -> Object | None: ...
 
     def revisions(self, identity: str) -> Sequence[Object]: ...
@@ -102,8 +113,22 @@ class Snapshot(ABC):
         ]
 
     @abstractmethod
-    def select(self, selection: Selection, altered: Altered | None) -> Sequence[Object]:
-        """Return the objects visible at the selection's scope, oldest first."""
+    def candidates(self, selection: Selection, behind: str, limit: int) -> list[str]:
+        """Return the ids of objects that may be selected, from the one behind `behind` on (empty: from the first).
+
+        They are in ascending order, or in descending order if only the newest objects are selected.
+        """
+
+    def objects_at(
+        self, identities: Sequence[str], as_of: AsOf, altered: Altered | None = None
+    ) -> Mapping[str, Object]:
+        """Return objects by id, as of now or a point in history. Unknown ids are left out.
+
+        Errors are passed to `altered`, if given, and the object is left out.
+        """
+        if as_of is None:
+            return self._objects.current(identities, altered)
+        return self._objects.as_of(identities, self.sequence(as_of), altered)
 
     @abstractmethod
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
@@ -234,10 +259,27 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
             return snapshot.read(requests)
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Return the objects visible at the selection's scope, oldest first."""
-        with self._read() as snapshot:
-            items = snapshot.select(selection, altered)
-        yield from items
+        """Return the objects visible at the selection's scope, oldest first.
+
+        They are read in batches, so that many objects do not fill the memory.
+        """
+        selected = self._selected(selection, altered)
+        return reversed([*islice(selected, selection.newest)]) if selection.newest else selected
+
+    def _selected(self, selection: Selection, altered: Altered | None) -> Iterator[Object]:
+        """Yield the selected objects, the newest first if only the newest are selected."""
+        size = min(_BATCH, selection.newest or _BATCH)
+        limit = _IDS_PER_OBJECT * size
+        behind, ids, is_last = "", list[str](), False
+        while ids or not is_last:
+            with self._read() as snapshot:
+                if not ids:
+                    ids = snapshot.candidates(selection, behind, limit)
+                    is_last = len(ids) < limit
+                batch, ids = ids[:size], ids[size:]
+                items = snapshot.objects_at(batch, selection.as_of, altered)
+            behind = batch[-1] if batch else ""
+            yield from (item for one in batch if (item := items.get(one)) and selects(selection, item))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""

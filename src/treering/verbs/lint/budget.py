@@ -37,7 +37,7 @@ class BudgetPlan:
     ) -> None:
         stored = [
             item
-            for item in finder.seen.objects.values()
+            for item in finder.objects.values()
             if item.id not in gone and item.status not in ("archived", "merged")
         ]
         sizes = {item.id: _size(item) for item in stored}

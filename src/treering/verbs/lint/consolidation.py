@@ -4,6 +4,7 @@ Nothing is deleted. Each group is archived by one patch, which is shown, propose
 Objects that a person wrote or confirmed, and evidence of current knowledge, are never archived.
 """
 
+from itertools import chain
 from typing import Literal
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import DECIDES, Call, Mode, Report, Value
 from treering.verbs.lint.budget import MEGABYTE, BudgetPlan, BudgetReport
 from treering.verbs.lint.redundant_groups import Group, GroupFinder, Kind
-from treering.verbs.lint.survey import survey
+from treering.verbs.lint.survey import Survey
 from treering.verbs.scoped_ledger import whole
 
 Outcome = Literal["planned", "proposed", "applied", "known", "failed"]
@@ -80,8 +81,8 @@ class ConsolidateReport(Report):
 
 def consolidate(call: Call, given: ConsolidateInput, options: ConsolidateOptions) -> ConsolidateReport:
     """Find groups to archive, and show, propose or apply them. Groups that were decided on are not proposed again."""
-    seen = survey(whole(call.engine.ledger), scope=call.scope, now=call.engine.clock.now())
-    finder = GroupFinder(call, seen)
+    seen = Survey(whole(call.engine.ledger), call.engine.clock.now(), call.scope)
+    finder = GroupFinder(call, seen, {item.id: item for item in chain.from_iterable(seen.batches())})
     groups = [group for kind in dict.fromkeys(given.kinds) for group in finder.find(kind)]
     shown = groups[: options.limit]
     done = [_execute(call, group, options) for group in shown]

@@ -1,7 +1,6 @@
 """The verb `lint`: find drift and repair it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from typing import Literal
@@ -9,10 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.errors import InvalidInput, TreeringError, nearest
-from treering.core.objects import Source
 from treering.core.policy import needs_review
 from treering.core.writing.draft import ObjectChange, changes_of
-from treering.ports.adapter import KnownRepository
 from treering.ports.runtime import check_between_steps
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
@@ -21,7 +18,7 @@ from treering.verbs.index_warnings import behind_warning
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
-from treering.verbs.lint.survey import Finding, Rule, Survey, survey
+from treering.verbs.lint.survey import Finding, Rule, SpaceRule, Survey, run
 from treering.verbs.scoped_ledger import whole
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -89,7 +86,7 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
 
     With `apply`, erased content that was in use by other processes is overwritten, too.
     """
-    findings, seen = _findings(call, _every_rule(), given)
+    findings, seen = _findings(call, _every_rule(), given, whole_space=True)
     # An altered object is no reason to change others.
     fixable = [] if seen.altered else [finding for finding in findings if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
@@ -184,7 +181,7 @@ def rules_by_mode() -> Mapping[str, Mapping[str, Rule]]:
     built_in = {"structure": structure.RULES, "semantic": semantic.RULES}
     further = [*brought_by_name("lint_rules", attrgetter("name"), taken={*structure.RULES, *semantic.RULES})]
     return {
-        mode: {**rules, **{one.name: one.find for one in further if one.mode == mode}}
+        mode: {**rules, **{one.name: SpaceRule(one.find) for one in further if one.mode == mode}}
         for mode, rules in built_in.items()
     }
 
@@ -206,7 +203,9 @@ def rule_mode(name: str) -> str:
     )
 
 
-def _findings(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
+def _findings(
+    call: Call, rules: Mapping[str, Rule], given: LintInput, *, whole_space: bool = False
+) -> tuple[list[Finding], Survey]:
     """Run the requested rules, without silenced ones. Raises `InvalidInput` for an unknown name."""
     for name in given.rules:
         if name not in rules:
@@ -217,26 +216,11 @@ def _findings(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[
             )
     ledger = call.engine.ledger
     silenced = ledger.policy.silenced_rules
-    wanted = [name for name in given.rules or rules if name not in silenced]
+    wanted = {name: rules[name] for name in given.rules or rules if name not in silenced}
+    lookups = call.engine.file_lookups() if SAME_FILE in wanted else ()
     # Rules see the whole space, so that a reference to another scope is not broken.
-    seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
-    if SAME_FILE in wanted:
-        seen = replace(seen, origins_today=_origins_today(call, seen))
-    return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
-
-
-def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
-    """Return the current origins of the files of active sources, as far as adapters can tell."""
-    origins: dict[str, str] = {}
-    by_scope: dict[str, list[Source]] = {}
-    for source in seen.current(Source):
-        by_scope.setdefault(source.scope, []).append(source)
-    lookups = call.engine.file_lookups()
-    for sources in by_scope.values():
-        maps = [KnownRepository(one.origin, one.title, one.payload) for one in sources if one.kind == "repo"]
-        for lookup in lookups:
-            origins |= lookup.origins_today([one.origin for one in sources], maps)
-    return origins
+    seen = Survey(whole(ledger), call.engine.clock.now(), call.scope, lookups=lookups)
+    return run(wanted, seen, whole_space=whole_space), seen
 
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from treering.core.canonical import normalise_text, render_time
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Activity, Decision, Knowledge, Object, Source, WorkItem
 from treering.core.patch import TITLE, AddLink, Create, Link, Operation, Transition, Update, shortened
-from treering.core.policy import less_trusted
+from treering.core.policy import is_current, less_trusted
+from treering.ports.ledger import Selection
 from treering.ports.runtime import check_interrupt
 from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.envelope import Call
@@ -23,6 +24,7 @@ from treering.verbs.lint.repetition import Repetition, repetitions, statement_of
 from treering.verbs.lint.survey import Survey
 from treering.verbs.scoped_ledger import whole
 
+_Type = TypeVar("_Type", bound=Object)
 Kind = Literal["exact", "normalised", "contained", "activities", "decisions", "budget"]
 
 _MIN_RUN = 3
@@ -56,6 +58,8 @@ class GroupFinder:
 
     call: Call
     seen: Survey
+    objects: Mapping[str, Object]
+    """All objects at and below the scope, by id."""
     protected: int = 0
     _confirmed: dict[str, bool] = field(default_factory=dict)
 
@@ -82,17 +86,21 @@ class GroupFinder:
     def relied_on(self) -> Mapping[str, int]:
         """By id of an object, the number of current statements and open work items based on it."""
         counts: dict[str, int] = defaultdict(int)
-        for item in (*self.seen.objects.values(), *self.seen.elsewhere.values()):
+        everywhere = Selection(descend=True, types=("knowledge", "work_item"))
+        for item in self.seen.ledger.select(everywhere, altered=self.seen.altered):
             for identity in dict.fromkeys(_based_on(item)):
                 counts[identity] += 1
         return counts
+
+    def _current(self, cls: type[_Type]) -> Iterator[_Type]:
+        return (item for item in self.objects.values() if isinstance(item, cls) and is_current(item))
 
     def may_go(self, item: Object) -> bool:
         """Return whether an object may be archived at all."""
         return item.status != "contested" and not self.relied_on.get(item.id) and not self.is_confirmed(item)
 
     def _repetitions(self) -> Iterator[Group]:
-        stating: list[Knowledge | Source] = [*self.seen.current(Knowledge), *self.seen.current(Source)]
+        stating: list[Knowledge | Source] = [*self._current(Knowledge), *self._current(Source)]
         items = {item.id: item for item in stating}
         stated = [one for one in map(statement_of, stating) if one]
         pairs = sorted(
@@ -141,7 +149,7 @@ class GroupFinder:
 
     def _runs(self) -> Iterator[Group]:
         by_scope: dict[str, list[Activity]] = defaultdict(list)
-        for item in self.seen.current(Activity):
+        for item in self._current(Activity):
             by_scope[item.scope].append(item)
         for items in by_scope.values():
             run: list[Activity] = []
@@ -161,27 +169,27 @@ class GroupFinder:
             yield Group("activities", tuple(run), f"{len(run)} similar activities in a row", operations, made)
 
     def _chains(self) -> Iterator[Group]:
-        replaced: dict[str, list[str]] = defaultdict(list)
-        for link in self.seen.links:
-            if link.type == "supersedes":
-                replaced[link.source].append(link.target)
-        for item in self.seen.current(Knowledge):
+        for item in self._current(Knowledge):
             if isinstance(item.payload, Decision) and item.status == "active":
-                first = replaced.get(item.id, ())
-                older = [one for one in self._behind(first, replaced) if one.id not in first and self.may_go(one)]
+                first = self._replaced_by(item.id)
+                older = [one for one in self._behind(first) if one.id not in first and self.may_go(one)]
                 if older:
                     why = "decisions replaced before the last one"
                     yield Group("decisions", tuple(older), why, tuple(map(archived, older)), item)
 
-    def _behind(self, ids: Iterable[str], replaced: Mapping[str, Sequence[str]]) -> list[Knowledge]:
+    def _replaced_by(self, identity: str) -> list[str]:
+        links = self.seen.links(identity)
+        return [link.target for link in links if link.type == "supersedes" and link.source == identity]
+
+    def _behind(self, ids: Iterable[str]) -> list[Knowledge]:
         older: dict[str, Knowledge] = {}
         pending = [*ids]
         while pending:
             identity = pending.pop(0)
-            item = self.seen.objects.get(identity)
+            item = self.objects.get(identity)
             if identity not in older and isinstance(item, Knowledge) and item.status == "superseded":
                 older[identity] = item
-                pending += replaced.get(identity, ())
+                pending += self._replaced_by(identity)
         return [*older.values()]
 
 

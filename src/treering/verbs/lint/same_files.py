@@ -1,12 +1,14 @@
-"""The lint rule about sources that are the same file. It needs the current places of files."""
+"""The lint rule about sources that are the same file, by the current places of files."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from treering.core.characters import named
 from treering.core.evidence import moved_files
+from treering.core.filters import Compare
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Operation, Transition, Update
+from treering.ports.ledger import Selection
 from treering.verbs.ingest.known import repointed
 from treering.verbs.lint.survey import Finding, Survey
 
@@ -15,41 +17,58 @@ SAME_FILE = "same-file"
 
 def same_files(seen: Survey) -> Iterator[Finding]:
     """Report active sources that are the same file or repository, by current or new location."""
-    for (scope, origin), group in sorted(_by_file(seen).items()):
-        if len(group) > 1:
-            group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
-            newest, *older = group
-            yield Finding(
-                rule=SAME_FILE,
-                severity="error",
-                ids=tuple(source.id for source in group),
-                explanation=f"{len(group)} active sources of {scope} are the same file: "
-                f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
-                fix=_folding(newest, older, origin, seen),
-                fix_summary=f"Retain the one read last ({newest.id}), move valid evidence there, and archive the "
-                f"{'other' if len(older) == 1 else 'others'}.",
-            )
+    for (scope, origin), sources in sorted(_by_file(seen).items()):
+        group = sorted(sources, key=lambda source: (source.captured_at, source.id), reverse=True)
+        newest, *older = group
+        yield Finding(
+            rule=SAME_FILE,
+            severity="error",
+            ids=tuple(source.id for source in group),
+            explanation=f"{len(group)} active sources of {scope} are the same file: "
+            f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
+            fix=_folding(newest, older, origin, seen),
+            fix_summary=f"Retain the one read last ({newest.id}), move valid evidence there, and archive the "
+            f"{'other' if len(older) == 1 else 'others'}.",
+        )
 
 
 def _by_file(seen: Survey) -> Mapping[tuple[str, str], list[Source]]:
-    """Group active sources by scope and the origin that their file has today."""
-    by_scope: dict[str, list[Source]] = defaultdict(list)
-    for source in seen.current(Source):
-        by_scope[source.scope].append(source)
-    groups: dict[tuple[str, str], list[Source]] = defaultdict(list)
-    for scope, sources in by_scope.items():
-        moved = _moved(sources, seen.origins_today)
-        for source in sources:
-            today = seen.origins_today.get(source.origin) or moved.get(source.origin) or source.origin
-            groups[scope, today].append(source)
-    return groups
+    """Return active sources that are the same file, by scope and the origin that the file has today.
+
+    Active sources of a scope have different origins, so at least one of them is in another place now.
+    """
+    by_scope: dict[str, dict[str, str]] = defaultdict(dict)
+    for (scope, origin), today in seen.elsewhere.items():
+        by_scope[scope][origin] = today
+    groups: dict[tuple[str, str], list[Source]] = {}
+    for scope, elsewhere in by_scope.items():
+        moved = {**elsewhere, **_moved(scope, elsewhere, seen)}
+        by_place: dict[str, list[str]] = defaultdict(list)
+        for origin, place in moved.items():
+            by_place[place].append(origin)
+        for place, origins in by_place.items():
+            if place:
+                holders = [] if moved.get(place) else [place]
+                groups[scope, place] = _active(scope, [*origins, *holders], seen)
+    return {file: sources for file, sources in groups.items() if len(sources) > 1}
 
 
-def _moved(sources: Sequence[Source], today: Mapping[str, str]) -> Mapping[str, str]:
+def _active(scope: str, origins: Sequence[str], seen: Survey) -> list[Source]:
+    states = seen.ledger.sources_at(scope=scope, origins=origins).values()
+    ids = [state.id for state in states if state.status == "active"]
+    return [item for item in map(seen.find, ids) if isinstance(item, Source)] if len(ids) > 1 else []
+
+
+def _moved(scope: str, elsewhere: Mapping[str, str], seen: Survey) -> Mapping[str, str]:
     """Return the new origins of files that are gone from their place, by their old origins."""
-    gone = {one.origin: one.fingerprint for one in sources if today.get(one.origin) == ""}
-    present = {today.get(one.origin, one.origin): one.fingerprint for one in sources if one.origin not in gone}
-    return moved_files(gone, present) if gone else {}
+    if all(elsewhere.values()):
+        return {}
+    selection = Selection(scope, types=("source",), where=Compare("status", "eq", "active"))
+    sources = (item for item in seen.ledger.select(selection, altered=seen.altered) if item.scope == scope)
+    fingerprints = {item.origin: item.fingerprint for item in sources if isinstance(item, Source)}
+    gone = {origin: one for origin, one in fingerprints.items() if elsewhere.get(origin) == ""}
+    present = {elsewhere.get(origin, origin): one for origin, one in fingerprints.items() if origin not in gone}
+    return moved_files(gone, present)
 
 
 def _folding(newest: Source, older: Sequence[Source], origin: str, seen: Survey) -> tuple[Operation, ...]:

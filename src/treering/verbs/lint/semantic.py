@@ -1,20 +1,23 @@
-"""Rules about meaning: contradictions, staleness, work that could move. Each is a function from a survey."""
+"""Rules about meaning: contradictions, staleness, work that could move."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef, Segment, find_lines, place_in
+from treering.core.filters import Compare
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
+from treering.core.policy import is_current
 from treering.core.writing.integrity import continues
-from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
-from treering.verbs.lint.survey import Finding, Rule, Survey
+from treering.verbs.lint.survey import Finding, ObjectRule, Rule, SpaceRule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
 _MIN_LIKENESS = 0.8
@@ -27,67 +30,69 @@ _QUOTED_CHARS = 200
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
     """Report contradicting claims without a winner, and contested knowledge."""
-    for group in seen.claims.values():
-        contested = [item for item in group if item.status == "contested"]
+    claims: dict[str, list[Knowledge]] = defaultdict(list)
+    for item in seen.each(Knowledge, where=Compare("status", "eq", "contested")):
+        if key := item.claim_key():
+            claims[key].append(item)
+        if item.disputed:
+            yield _dispute(item, seen)
+    for contested in claims.values():
         if len(contested) > 1:
-            claims = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
+            values = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
             yield Finding(
                 rule="contradiction",
                 severity="warning",
                 ids=tuple(item.id for item in contested),
-                explanation=f"These contradict each other: {claims}. Supersede the losing ones, naming the winner.",
-            )
-    yield from _disputes(seen)
-
-
-def _disputes(seen: Survey) -> Iterator[Finding]:
-    for item in seen.current(Knowledge):
-        if item.status == "contested" and item.disputed:
-            against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
-            opponent = f"evidence against it ({len(against)})" if against else "somebody"
-            yield Finding(
-                rule="contradiction",
-                severity="warning",
-                ids=(item.id, *seen.told(ref.source_id for ref in against)),
-                explanation=f"{named(item.title)} is contested by {opponent}. Make it active again if it is still "
-                "true, or supersede or archive it.",
+                explanation=f"These contradict each other: {values}. Supersede the losing ones, naming the winner.",
             )
 
 
-def stale_knowledge(seen: Survey) -> Iterator[Finding]:
+def _dispute(item: Knowledge, seen: Survey) -> Finding:
+    against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
+    opponent = f"evidence against it ({len(against)})" if against else "somebody"
+    return Finding(
+        rule="contradiction",
+        severity="warning",
+        ids=(item.id, *seen.told(ref.source_id for ref in against)),
+        explanation=f"{named(item.title)} is contested by {opponent}. Make it active again if it is still "
+        "true, or supersede or archive it.",
+    )
+
+
+def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
-    for item in seen.each(Knowledge):
-        if item.status == "stale":
-            fix = _reverification(item, seen)
-            yield Finding(
-                rule="stale",
-                severity="warning",
-                ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
-                explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)} Verify it against the "
-                "current sources, or archive it.",
-                fix=fix,
-                fix_summary="Its quoted text is in the source again: point the evidence there and reactivate it."
-                if fix
-                else "",
-            )
+    if item.status == "stale":
+        fix = _reverification(item, seen)
+        yield Finding(
+            rule="stale",
+            severity="warning",
+            ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
+            explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)} Verify it against the "
+            "current sources, or archive it.",
+            fix=fix,
+            fix_summary="Its quoted text is in the source again: point the evidence there and reactivate it."
+            if fix
+            else "",
+        )
 
 
-def partly_changed(seen: Survey) -> Iterator[Finding]:
+def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report knowledge that lost part of its evidence, which may state something else now."""
-    for item in _claimed(seen):
-        lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
-        if lost and len(lost) < len(item.evidence_refs):
-            fix = _repointed(item, seen)
-            yield Finding(
-                rule="partly-changed",
-                severity="warning",
-                ids=(item.id, *seen.told(ref.source_id for ref in lost)),
-                explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
-                f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against the current sources, "
-                "and remove the evidence that is gone.",
-                fix=fix,
-                fix_summary="Point the evidence to the new place of its text." if fix else "",
-            )
+    if not _is_claimed(item):
+        return
+    lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+    if lost and len(lost) < len(item.evidence_refs):
+        fix = _repointed(item, seen)
+        yield Finding(
+            rule="partly-changed",
+            severity="warning",
+            ids=(item.id, *seen.told(ref.source_id for ref in lost)),
+            explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
+            f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against the current sources, "
+            "and remove the evidence that is gone.",
+            fix=fix,
+            fix_summary="Point the evidence to the new place of its text." if fix else "",
+        )
 
 
 def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
@@ -100,79 +105,77 @@ def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
     return (Update(id=item.id, expected_revision=item.revision, changes=changes),) if refs != item.evidence_refs else ()
 
 
-def superseded_but_used(seen: Survey) -> Iterator[Finding]:
+def superseded_but_used(item: Knowledge | WorkItem, seen: Survey) -> Iterator[Finding]:
     """Report current knowledge derived from withdrawn knowledge."""
-    for item in seen.current(Knowledge):
+    if not is_current(item):
+        return
+    if isinstance(item, Knowledge):
         for parent_id in item.derived_from:
             parent = seen.find(parent_id)
             if not (isinstance(parent, Knowledge) and continues(item, parent)):
-                yield from _based_on_withdrawn(item.id, item.title, parent_id, seen)
-    for work in seen.current(WorkItem):
-        for knowledge_id in work.related_knowledge_refs:
-            if work.status not in _OVER:
-                yield from _based_on_withdrawn(work.id, work.title, knowledge_id, seen)
+                yield from _based_on_withdrawn(item, parent_id, seen)
+    elif item.status not in _OVER:
+        for knowledge_id in item.related_knowledge_refs:
+            yield from _based_on_withdrawn(item, knowledge_id, seen)
 
 
-def expired(seen: Survey) -> Iterator[Finding]:
+def expired(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report active knowledge whose validity has ended."""
-    for item in seen.current(Knowledge):
-        if item.status == "active" and item.valid_until and _is_over(item, seen):
-            yield Finding(
-                rule="expired",
-                severity="warning",
-                ids=(item.id,),
-                explanation=f"{named(item.title)} was valid until {item.valid_until:%Y-%m-%d}.",
-                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
-                fix_summary="Mark it stale.",
-            )
+    if item.status == "active" and item.valid_until and _is_over(item, seen):
+        yield Finding(
+            rule="expired",
+            severity="warning",
+            ids=(item.id,),
+            explanation=f"{named(item.title)} was valid until {item.valid_until:%Y-%m-%d}.",
+            fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+            fix_summary="Mark it stale.",
+        )
 
 
-def long_unverified(seen: Survey) -> Iterator[Finding]:
+def long_unverified(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report active knowledge not verified for half a year."""
-    for item in _claimed(seen):
-        verified = item.last_verified_at
-        if item.status == "active" and verified and seen.now - verified > _UNVERIFIED_AFTER:
-            yield Finding(
-                rule="long-unverified",
-                severity="info",
-                ids=(item.id,),
-                explanation=f"{named(item.title)} was last verified {verified:%Y-%m-%d}.",
-            )
+    verified = item.last_verified_at
+    if item.status == "active" and _is_claimed(item) and verified and seen.now - verified > _UNVERIFIED_AFTER:
+        yield Finding(
+            rule="long-unverified",
+            severity="info",
+            ids=(item.id,),
+            explanation=f"{named(item.title)} was last verified {verified:%Y-%m-%d}.",
+        )
 
 
-def undecided_decisions(seen: Survey) -> Iterator[Finding]:
+def undecided_decisions(item: Knowledge, _seen: Survey) -> Iterator[Finding]:
     """Report decisions without an outcome."""
-    for item in seen.current(Knowledge):
-        if isinstance(item.payload, Decision) and not item.payload.outcome:
-            yield Finding(
-                rule="decision-without-outcome",
-                severity="warning",
-                ids=(item.id,),
-                explanation=f"{named(item.title)} asks {named(item.payload.question)} and records no outcome.",
-            )
+    if is_current(item) and isinstance(item.payload, Decision) and not item.payload.outcome:
+        yield Finding(
+            rule="decision-without-outcome",
+            severity="warning",
+            ids=(item.id,),
+            explanation=f"{named(item.title)} asks {named(item.payload.question)} and records no outcome.",
+        )
 
 
-def freed_work(seen: Survey) -> Iterator[Finding]:
+def freed_work(work: WorkItem, seen: Survey) -> Iterator[Finding]:
     """Report blocked work whose blockers are all done."""
-    for work in seen.each(WorkItem):
-        blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
-        done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
-        if work.status == "blocked" and blockers and len(done) == len(blockers):
-            yield Finding(
-                rule="blocked-by-closed",
-                severity="warning",
-                ids=(work.id, *seen.told(one.id for one in done)),
-                explanation=f"{named(work.title)} is blocked, although everything it waits for is done.",
-                fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
-                fix_summary="Open it.",
-            )
+    if work.status != "blocked":
+        return
+    blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
+    done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
+    if blockers and len(done) == len(blockers):
+        yield Finding(
+            rule="blocked-by-closed",
+            severity="warning",
+            ids=(work.id, *seen.told(one.id for one in done)),
+            explanation=f"{named(work.title)} is blocked, although everything it waits for is done.",
+            fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
+            fix_summary="Open it.",
+        )
 
 
 def near_duplicates(seen: Survey) -> Iterator[Finding]:
     """Report nearly identical knowledge. It is never merged automatically."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
-    for item in _claimed(seen)[:_MAX_COMPARED]:
-        check_interrupt()
+    for item in islice(filter(_is_claimed, seen.each(Knowledge)), _MAX_COMPARED):
         words = frozenset(normalise_text(passages_of(item)[0].text).split())
         group = compared.setdefault((item.scope, item.kind), [])
         for other, others in group:
@@ -188,9 +191,9 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
         group.append((item, words))
 
 
-def _claimed(seen: Survey) -> list[Knowledge]:
-    """Return current knowledge without summaries, which only repeat other objects."""
-    return [item for item in seen.current(Knowledge) if item.kind != "summary"]
+def _is_claimed(item: Knowledge) -> bool:
+    """Return whether knowledge is current and no summary, which only repeats other objects."""
+    return is_current(item) and item.kind != "summary"
 
 
 def _why_stale(item: Knowledge, seen: Survey) -> str:
@@ -275,14 +278,14 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     )
 
 
-def _based_on_withdrawn(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
+def _based_on_withdrawn(item: Knowledge | WorkItem, on: str, seen: Survey) -> Iterator[Finding]:
     parent = seen.find(on)
     if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
         yield Finding(
             rule="superseded-but-used",
             severity="warning",
-            ids=(identity, *seen.told([parent.id])),
-            explanation=f"{named(title)} depends on {seen.named(parent)}, which is {_state(parent, seen)}.",
+            ids=(item.id, *seen.told([parent.id])),
+            explanation=f"{named(item.title)} depends on {seen.named(parent)}, which is {_state(parent, seen)}.",
         )
 
 
@@ -299,13 +302,13 @@ def _successor(parent: Knowledge, seen: Survey) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "contradiction": contradictions,
-    "stale": stale_knowledge,
-    "partly-changed": partly_changed,
-    "superseded-but-used": superseded_but_used,
-    "expired": expired,
-    "long-unverified": long_unverified,
-    "decision-without-outcome": undecided_decisions,
-    "blocked-by-closed": freed_work,
-    "near-duplicate": near_duplicates,
+    "contradiction": SpaceRule(contradictions),
+    "stale": ObjectRule(stale_knowledge, ("knowledge",)),
+    "partly-changed": ObjectRule(partly_changed, ("knowledge",)),
+    "superseded-but-used": ObjectRule(superseded_but_used, ("knowledge", "work_item")),
+    "expired": ObjectRule(expired, ("knowledge",)),
+    "long-unverified": ObjectRule(long_unverified, ("knowledge",)),
+    "decision-without-outcome": ObjectRule(undecided_decisions, ("knowledge",)),
+    "blocked-by-closed": ObjectRule(freed_work, ("work_item",)),
+    "near-duplicate": SpaceRule(near_duplicates),
 }

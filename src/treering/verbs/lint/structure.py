@@ -1,4 +1,4 @@
-"""Rules about form: references, evidence, states, secrets. Each is a function from a survey to findings."""
+"""Rules about form: references, evidence, states, secrets."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -6,35 +6,35 @@ from treering.core.characters import named
 from treering.core.evidence import any_place_holds, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, RemoveLink, Transition, Update
+from treering.core.policy import is_current
 from treering.core.scope import ROOT, is_within
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import redact
 from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.lint.same_files import SAME_FILE, same_files
-from treering.verbs.lint.survey import Finding, Rule, Survey
+from treering.verbs.lint.survey import EVERY_TYPE, Finding, ObjectRule, Rule, SpaceRule, Survey
 
 
-def dangling_references(seen: Survey) -> Iterator[Finding]:
+def dangling_references(item: Object, seen: Survey) -> Iterator[Finding]:
     """Report references and links to missing objects."""
-    for item in seen.objects.values():
-        missing = [ref for ref in references_of(item) if not seen.exists(ref)]
-        if missing:
-            changes = {
-                name: tuple(ref for ref in getattr(item, name) if ref not in missing)
-                for name in REFERENCE_FIELDS[item.type]
-                if set(getattr(item, name)) & set(missing)
-            }
-            fix = (Update(id=item.id, expected_revision=item.revision, changes=changes),) if changes else ()
-            yield Finding(
-                rule="dangling-reference",
-                severity="error",
-                ids=(item.id, *missing),
-                explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
-                fix=fix,
-                fix_summary="Remove the reference." if fix else "",
-            )
-    for link in seen.links:
+    missing = [ref for ref in references_of(item) if not seen.exists(ref)]
+    if missing:
+        changes = {
+            name: tuple(ref for ref in getattr(item, name) if ref not in missing)
+            for name in REFERENCE_FIELDS[item.type]
+            if set(getattr(item, name)) & set(missing)
+        }
+        fix = (Update(id=item.id, expected_revision=item.revision, changes=changes),) if changes else ()
+        yield Finding(
+            rule="dangling-reference",
+            severity="error",
+            ids=(item.id, *missing),
+            explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
+            fix=fix,
+            fix_summary="Remove the reference." if fix else "",
+        )
+    for link in seen.links(item.id):
         lost = [end for end in (link.source, link.target) if not seen.exists(end)]
         if lost:
             yield Finding(
@@ -47,32 +47,31 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
             )
 
 
-def missing_evidence(seen: Survey) -> Iterator[Finding]:
+def missing_evidence(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report active knowledge without valid evidence."""
-    for item in seen.current(Knowledge):
-        is_valid = any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id))
-        if item.status == "active" and not is_valid and not item.derived_from and item.evidence_refs:
-            yield Finding(
-                rule="missing-evidence",
-                severity="error",
-                ids=(item.id,),
-                explanation=f"{named(item.title)} is active, but all segments it cites are gone.",
-                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
-                fix_summary="Mark it stale.",
-            )
+    if item.status != "active" or item.derived_from or not item.evidence_refs:
+        return
+    if not any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id)):
+        yield Finding(
+            rule="missing-evidence",
+            severity="error",
+            ids=(item.id,),
+            explanation=f"{named(item.title)} is active, but all segments it cites are gone.",
+            fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+            fix_summary="Mark it stale.",
+        )
 
 
-def hash_mismatches(seen: Survey) -> Iterator[Finding]:
+def hash_mismatches(source: Source, _seen: Survey) -> Iterator[Finding]:
     """Report segments whose text does not match its hash."""
-    for source in seen.each(Source):
-        for part in source.segments:
-            if part.hash != segment_hash(part.excerpt, salt=source.salt):
-                yield Finding(
-                    rule="hash-mismatch",
-                    severity="error",
-                    ids=(source.id,),
-                    explanation=f"Segment {part.segment_id} of {named(source.origin)} was changed outside Treering.",
-                )
+    for part in source.segments:
+        if part.hash != segment_hash(part.excerpt, salt=source.salt):
+            yield Finding(
+                rule="hash-mismatch",
+                severity="error",
+                ids=(source.id,),
+                explanation=f"Segment {part.segment_id} of {named(source.origin)} was changed outside Treering.",
+            )
 
 
 def altered_objects(seen: Survey) -> Iterator[Finding]:
@@ -89,14 +88,13 @@ def altered_objects(seen: Survey) -> Iterator[Finding]:
             )
 
 
-def impossible_states(seen: Survey) -> Iterator[Finding]:
+def impossible_states(item: Node | WorkItem, _seen: Survey) -> Iterator[Finding]:
     """Report objects whose fields contradict their status."""
-    for node in seen.each(Node):
-        if (node.status == "merged") != bool(node.merged_into):
-            yield _state(node.id, f"{named(node.name)} is {node.status}, and merged_into is {node.merged_into!r}.")
-    for work in seen.each(WorkItem):
-        if work.status == "resolved" and not work.resolution:
-            yield _state(work.id, f"{named(work.title)} is resolved without a resolution.")
+    match item:
+        case Node() if (item.status == "merged") != bool(item.merged_into):
+            yield _state(item.id, f"{named(item.name)} is {item.status}, and merged_into is {item.merged_into!r}.")
+        case WorkItem(status="resolved") if not item.resolution:
+            yield _state(item.id, f"{named(item.title)} is resolved without a resolution.")
 
 
 def cycles(seen: Survey) -> Iterator[Finding]:
@@ -112,70 +110,68 @@ def cycles(seen: Survey) -> Iterator[Finding]:
             yield Finding(rule="cycle", severity="error", ids=shown, explanation=explanation)
 
 
-def orphan_nodes(seen: Survey) -> Iterator[Finding]:
+def orphan_nodes(node: Node, seen: Survey) -> Iterator[Finding]:
     """Report nodes without references."""
-    for node in seen.current(Node):
-        if node.id not in seen.referred:
-            yield Finding(
-                rule="orphan-node",
-                severity="info",
-                ids=(node.id,),
-                explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
-                fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
-                fix_summary="Archive it.",
-            )
+    if is_current(node) and not seen.is_named(node.id):
+        yield Finding(
+            rule="orphan-node",
+            severity="info",
+            ids=(node.id,),
+            explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
+            fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
+            fix_summary="Archive it.",
+        )
 
 
 def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
     """Report active nodes of one kind and scope with the same name or alias."""
-    by_name: dict[tuple[str, str, str], list[Node]] = {}
+    # Only ids and revisions, because a space may have many nodes.
+    by_name: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
     for node in seen.current(Node):
         for name in {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}:
-            by_name.setdefault((node.scope, node.kind, name), []).append(node)
+            by_name.setdefault((node.scope, node.kind, name), []).append((node.id, node.revision))
     reported: set[tuple[str, ...]] = set()
     for (_, kind, name), group in sorted(by_name.items()):
-        ids = tuple(node.id for node in group)
+        ids = tuple(identity for identity, _ in group)
         if len(group) > 1 and ids not in reported:
             reported.add(ids)
-            first, *others = group
+            first, *_ = ids
             yield Finding(
                 rule="duplicate-node",
                 severity="warning",
                 ids=ids,
                 explanation=f"{len(group)} nodes of kind {kind} are named {named(name)}.",
-                fix=tuple(Merge(id=other.id, expected_revision=other.revision, into=first.id) for other in others),
-                fix_summary=f"Merge them into {first.id}.",
+                fix=tuple(Merge(id=one, expected_revision=revision, into=first) for one, revision in group[1:]),
+                fix_summary=f"Merge them into {first}.",
             )
 
 
-def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
+def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Finding]:
     """Report texts that contain a secret: kind and place, never the secret."""
-    for item in seen.objects.values():
-        for place, text in _texts(item):
-            kinds = sorted({finding.kind for finding in redact(text).findings})
-            if kinds:
-                yield Finding(
-                    rule="secret-at-rest",
-                    severity="error",
-                    ids=(item.id,),
-                    explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
-                    "erase it and replace the secret.",
-                )
+    for place, text in _texts(item):
+        kinds = sorted({finding.kind for finding in redact(text).findings})
+        if kinds:
+            yield Finding(
+                rule="secret-at-rest",
+                severity="error",
+                ids=(item.id,),
+                explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
+                "erase it and replace the secret.",
+            )
 
 
-def instruction_shaped_texts(seen: Survey) -> Iterator[Finding]:
+def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Finding]:
     """Report texts shaped like instructions to a model."""
-    for item in seen.objects.values():
-        for place, text in _texts(item):
-            flags = instruction_flags(text)
-            if flags:
-                yield Finding(
-                    rule="instruction-shaped",
-                    severity="warning",
-                    ids=(item.id,),
-                    explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
-                    "it is shown as data only.",
-                )
+    for place, text in _texts(item):
+        flags = instruction_flags(text)
+        if flags:
+            yield Finding(
+                rule="instruction-shaped",
+                severity="warning",
+                ids=(item.id,),
+                explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
+                "it is shown as data only.",
+            )
 
 
 def _state(identity: str, explanation: str) -> Finding:
@@ -189,15 +185,15 @@ def _texts(item: Object) -> Iterable[tuple[str, str]]:
 
 
 RULES: Mapping[str, Rule] = {
-    "dangling-reference": dangling_references,
-    "missing-evidence": missing_evidence,
-    "hash-mismatch": hash_mismatches,
-    "altered": altered_objects,
-    "impossible-state": impossible_states,
-    "cycle": cycles,
-    "orphan-node": orphan_nodes,
-    "duplicate-node": duplicate_nodes,
-    SAME_FILE: same_files,
-    "secret-at-rest": secrets_at_rest,
-    "instruction-shaped": instruction_shaped_texts,
+    "dangling-reference": ObjectRule(dangling_references),
+    "missing-evidence": ObjectRule(missing_evidence, ("knowledge",)),
+    "hash-mismatch": ObjectRule(hash_mismatches, ("source",)),
+    "altered": SpaceRule(altered_objects, EVERY_TYPE),
+    "impossible-state": ObjectRule(impossible_states, ("node", "work_item")),
+    "cycle": SpaceRule(cycles),
+    "orphan-node": ObjectRule(orphan_nodes, ("node",)),
+    "duplicate-node": SpaceRule(duplicate_nodes),
+    SAME_FILE: SpaceRule(same_files, ("source",)),
+    "secret-at-rest": ObjectRule(secrets_at_rest),
+    "instruction-shaped": ObjectRule(instruction_shaped_texts),
 }

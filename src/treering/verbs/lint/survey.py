@@ -1,25 +1,34 @@
-"""The objects and links that lint checks, each read once."""
+"""The objects that lint checks, read in batches so that a large space does not fill the memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
-from typing import Literal, TypeVar
+from functools import cached_property, lru_cache
+from itertools import chain, islice
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
 from treering.core.characters import named
-from treering.core.objects import Knowledge, Object, Source, title_of
+from treering.core.filters import EVERYTHING, Compare, Filter
+from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
 from treering.core.patch import Link, Operation
-from treering.core.policy import CURRENT
+from treering.core.policy import is_current
 from treering.core.scope import ROOT, is_within, sees
 from treering.core.writing.integrity import references_of
-from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
+from treering.ports.adapter import FileLookup, KnownRepository
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
 
 Severity = Literal["error", "warning", "info"]
 _Type = TypeVar("_Type", bound=Object)
+
+EVERY_TYPE: tuple[ObjectType, ...] = get_args(ObjectType)
+_BATCH = 200
+_MAX_FOUND = 200
+"""Objects that are remembered because others are likely to name them, too."""
 
 
 class Finding(Value):
@@ -33,47 +42,78 @@ class Finding(Value):
     fix_summary: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Survey:
-    """All objects at and below a scope with their links, and the other objects of the space."""
+    """The objects at and below a scope with their links, and the objects that they name."""
 
-    objects: Mapping[str, Object]
-    """By id, in order of id."""
-    links: Sequence[Link]
     ledger: Ledger
     now: datetime
     scope: str = ROOT
-    elsewhere: Mapping[str, Object] = field(default_factory=dict)
-    altered: Mapping[str, str] = field(default_factory=dict)
-    """By id, the problem of objects that do not match the audit log; rules skip them."""
-    origins_today: Mapping[str, str] = field(default_factory=dict)
-    """By origin of a source that was looked up, the origin of its file today; empty if the file is gone."""
+    altered: Altered = field(default_factory=dict)
+    """By id, the problem of objects read so far that do not match the audit log; rules skip them."""
+    lookups: Sequence[FileLookup] = ()
+    """What finds the current places of the files of active sources that are read."""
+    elsewhere: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By scope and origin of sources read so far, the other origin that their file has today; empty if it is gone."""
+    _near: ObjectsFound | None = None
+    """Links, heads and segments for the objects read last."""
 
-    def each(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Yield the objects of one type, in the order of `objects`."""
-        for item in self.objects.values():
+    def batches(self, types: Collection[str] = EVERY_TYPE, *, whole: bool = False) -> Iterator[Sequence[Object]]:
+        """Read objects of some types at and below the scope, oldest first, each batch with everything that it names.
+
+        `whole`: also read the rest of the space, to find altered objects.
+        """
+        selection = Selection(ROOT if whole else self.scope, descend=True, types=tuple(types))
+        objects = self.ledger.select(selection, altered=self.altered)
+        while batch := [*islice(objects, _BATCH)]:
             check_interrupt()
-            if isinstance(item, cls):
+            inside = [item for item in batch if is_within(item.scope, self.scope)]
+            self._near = self._read_near(inside)
+            self._look_up(inside)
+            yield inside
+
+    def each(self, cls: type[_Type], where: Filter = EVERYTHING) -> Iterator[_Type]:
+        """Read the objects of one type at and below the scope, oldest first."""
+        selection = Selection(self.scope, descend=True, types=(cls.model_fields["type"].default,), where=where)
+        for item in self.ledger.select(selection, altered=self.altered):
+            check_interrupt()
+            if isinstance(item, cls) and is_within(item.scope, self.scope):
                 yield item
 
     def current(self, cls: type[_Type]) -> Iterator[_Type]:
         """Return the current objects of one type (`core.policy.CURRENT`); resolved and closed work is current, too."""
-        return (item for item in self.each(cls) if item.status in CURRENT[item.type])
+        return filter(is_current, self.each(cls))
 
     def find(self, identity: str) -> Object | None:
         """Return an object by id, also from outside of the scope."""
-        return self.objects.get(identity) or self.elsewhere.get(identity)
+        return None if identity in self.altered else self._find(identity)
 
     def exists(self, identity: str) -> bool:
         """Return whether an object with this id exists in the space."""
-        return identity in self.altered or self.find(identity) is not None
+        is_near = self._near is not None and identity in self._near.heads
+        return is_near or self.find(identity) is not None or identity in self.altered
 
     def holds(self, source_id: str, segment_id: str) -> bool:
         """Return whether a segment is in an active source now."""
+        if self._near and (source_id, segment_id) in self._near.segments and source_id in self._near.heads:
+            return self._near.heads[source_id].status == "active"
         source = self.find(source_id)
         if source_id in self.altered:
             return True  # its former segments are unknown
-        return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
+        if not isinstance(source, Source) or source.status != "active":
+            return False
+        return any(part.segment_id == segment_id for part in source.segments)
+
+    def links(self, identity: str) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        if self._near and identity in self._near.links:
+            return self._near.links[identity]
+        return self._read(ObjectRequest(links=(identity,))).links.get(identity, ())
+
+    def is_named(self, identity: str) -> bool:
+        """Return whether an object of the space refers to another, or has a link to it."""
+        referrers = map(self.find, self.ledger.referrers(identity))
+        return bool(self.links(identity)) or any(item and identity in references_of(item) for item in referrers)
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for one out of sight only that it is in another scope."""
@@ -88,52 +128,83 @@ class Survey:
         """Return whether a reader of the scope may see an object."""
         return sees(self.scope, item.scope, descend=True)
 
-    @cached_property
-    def referred(self) -> frozenset[str]:
-        """The ids with references or links to them."""
-        everything = (*self.objects.values(), *self.elsewhere.values())
-        references = {ref for item in everything for ref in references_of(item)}
-        return frozenset(references | {link.target for link in self.links} | {link.source for link in self.links})
+    def _look_up(self, objects: Sequence[Object]) -> None:
+        by_scope: dict[str, list[str]] = defaultdict(list)
+        for item in objects if self.lookups else ():
+            if isinstance(item, Source) and is_current(item):
+                by_scope[item.scope].append(item.origin)
+        for scope, origins in by_scope.items():
+            today: dict[str, str] = {}
+            for lookup in self.lookups:
+                today |= lookup.origins_today(origins, self._repositories.get(scope, ()))
+            self.elsewhere |= {(scope, origin): place for origin, place in today.items() if place != origin}
 
     @cached_property
-    def claims(self) -> Mapping[str, Sequence[Knowledge]]:
-        """Current claims by claim key."""
-        groups: dict[str, list[Knowledge]] = {}
-        for item in self.current(Knowledge):
-            if key := item.claim_key():
-                groups.setdefault(key, []).append(item)
-        return groups
+    def _repositories(self) -> Mapping[str, Sequence[KnownRepository]]:
+        repositories: dict[str, list[KnownRepository]] = defaultdict(list)
+        for item in filter(is_current, self.each(Source, where=Compare("kind", "eq", "repo"))):
+            repositories[item.scope].append(KnownRepository(item.origin, item.title, item.payload))
+        return repositories
 
     @cached_property
-    def _segment_ids(self) -> dict[str, frozenset[str]]:
-        return {}
+    def _find(self) -> Callable[[str], Object | None]:
+        return lru_cache(_MAX_FOUND)(lambda one: self._read(ObjectRequest(objects=(one,))).objects.get(one))
 
-    def _segments(self, source: Source) -> frozenset[str]:
-        if source.id not in self._segment_ids:
-            self._segment_ids[source.id] = frozenset(part.segment_id for part in source.segments)
-        return self._segment_ids[source.id]
+    def _read_near(self, objects: Sequence[Object]) -> ObjectsFound:
+        refs = [ref for item in objects if isinstance(item, Knowledge) for ref in item.evidence_refs]
+        links = self._read(ObjectRequest(links=tuple(item.id for item in objects))).links
+        ends = (end for few in links.values() for link in few for end in (link.source, link.target))
+        heads = dict.fromkeys([*(one for item in objects for one in references_of(item)), *ends])
+        segments = dict.fromkeys((ref.source_id, ref.segment_id) for ref in refs)
+        return replace(self._read(ObjectRequest(heads=tuple(heads), segments=tuple(segments))), links=links)
+
+    def _read(self, request: ObjectRequest) -> ObjectsFound:
+        (found,) = self.ledger.read([request])
+        self.altered.update(found.altered)
+        return found
 
 
-Rule = Callable[[Survey], Iterator[Finding]]
-"""Checks a survey and yields findings."""
+@dataclass(frozen=True, slots=True)
+class ObjectRule:
+    """A rule about each object of some types: a function from an object and the survey to findings."""
+
+    find: Callable[[Any, Survey], Iterable[Finding]]
+    types: Collection[str] = EVERY_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRule:
+    """A rule about the space, once all objects of some types were read: a function from the survey to findings."""
+
+    find: Callable[[Survey], Iterable[Finding]]
+    types: Collection[str] = ()
+
+
+Rule = ObjectRule | SpaceRule
 
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A rule of a part: its name, and the mode of lint that runs it."""
+    """A rule of a part: its name, the mode of lint that runs it, and a function from a survey to findings."""
 
     name: str
     mode: Literal["structure", "semantic"]
-    find: Rule
+    find: Callable[[Survey], Iterable[Finding]]
 
 
-def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
-    """Read all objects at and below a scope, and the others of the space, which they may refer to."""
-    altered: Altered = {}
-    everything = list(ledger.select(Selection(scope=ROOT, descend=True), altered=altered))
-    objects = {item.id: item for item in everything if is_within(item.scope, scope)}
-    elsewhere = {item.id: item for item in everything if item.id not in objects}
-    found = ledger.read([ObjectRequest(links=tuple(objects))])[0]
-    altered |= found.altered
-    unique = {(link.type, link.source, link.target): link for links in found.links.values() for link in links}
-    return Survey(objects, tuple(unique.values()), ledger, now, scope, elsewhere, altered)
+def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -> list[Finding]:
+    """Return the findings of some rules, one rule after the other. The objects are read once.
+
+    `whole_space`: read all objects, to find any that was altered.
+    """
+    types = EVERY_TYPE if whole_space else {one for rule in rules.values() for one in rule.types}
+    findings: dict[str, list[Finding]] = {name: [] for name in rules}
+    about_objects = [(name, rule) for name, rule in rules.items() if isinstance(rule, ObjectRule)]
+    for item in chain.from_iterable(seen.batches(types, whole=whole_space) if types else ()):
+        for name, rule in about_objects:
+            if item.type in rule.types:
+                findings[name] += rule.find(item, seen)
+    for name, one in rules.items():
+        if isinstance(one, SpaceRule):
+            findings[name] += one.find(seen)
+    return [*chain.from_iterable(findings.values())]

@@ -32,7 +32,6 @@ from treering.ports.ledger import (
     missing_object,
     noted,
     read_one_by_one,
-    selects,
 )
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import row_of
@@ -53,7 +52,6 @@ _SOURCES_AT = select_named(_STATE, "scope = %(scope)s AND origin = ANY(%(origins
 _SCOPES_BELOW = select_named(
     "scope", "scope >= %(start)s AND scope < %(end)s AND starts_with(scope, %(start)s) AND scope <> %(below)s"
 )
-_BATCH = 500  # objects that are read at a time
 _ASKED = ("status", "scope", "origin", "title")
 
 
@@ -112,7 +110,7 @@ class PostgresSnapshot(Snapshot):
         """Return the heads of objects. Unknown ids are left out."""
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
-            items = self.objects.as_of(wanted, self.sequence(as_of), altered)
+            items = self.objects_at(wanted, as_of, altered)
             return {identity: head_of(items[identity]) for identity in wanted if identity in items}
         heads: dict[str, Head] = {}
         sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
@@ -136,19 +134,17 @@ class PostgresSnapshot(Snapshot):
             return self._links[identity]
         return self.objects.links_as_of(identity, None if as_of is None else self.sequence(as_of))
 
-    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
-        """Return the objects visible at the selection's scope, oldest first."""
-        seq = None if selection.as_of is None else self.sequence(selection.as_of)
-        ids = self._candidates(selection) if seq is None else self._begun_by(seq)
-        selected: list[Object] = []
-        for end in range(len(ids), 0, -_BATCH):
-            batch = ids[max(0, end - _BATCH) : end]
-            items = self.objects.current(batch, altered) if seq is None else self.objects.as_of(batch, seq, altered)
-            read = (items[identity] for identity in reversed(batch) if identity in items)
-            selected += [item for item in read if selects(selection, item)]
-            if selection.newest and len(selected) >= selection.newest:
-                break
-        return selected[: selection.newest or None][::-1]
+    def candidates(self, selection: Selection, behind: str, limit: int) -> list[str]:
+        """Return the ids of objects that may be selected, in order."""
+        if selection.as_of is None:
+            begin, bindings = _candidates(selection)
+        else:
+            begin = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s"
+            bindings = {"seq": self.sequence(selection.as_of)}
+        order = "WHERE id < %(behind)s ORDER BY id DESC" if selection.newest else "WHERE id > %(behind)s ORDER BY id"
+        start = behind or (AFTER_ALL if selection.newest else "")
+        sql = f"SELECT id FROM ({begin}) AS candidates {order} LIMIT %(limit)s"  # noqa: S608 - only our own SQL
+        return self._transaction.column(sql, **bindings, behind=start, limit=limit)
 
     def sources(self, scope: str, root: str) -> dict[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""
@@ -178,21 +174,17 @@ class PostgresSnapshot(Snapshot):
         revisions = self.objects.some_revisions(revisions_in(events))
         return lambda identity, number: revisions.get((identity, number))
 
-    def _begun_by(self, seq: int) -> list[str]:
-        sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"
-        return self._transaction.column(sql, seq=seq)
 
-    def _candidates(self, selection: Selection) -> list[str]:
-        """Return candidates by scope, type and names in the filter. Their objects are checked again."""
-        conditions, bindings = _scope_seen(selection)
-        if selection.types:
-            conditions.append("type = ANY(%(types)s)")
-            bindings["types"] = list(selection.types)
-        for number, (field, texts) in enumerate(asked_texts(selection.where)):
-            if field in _ASKED:
-                conditions.append(_one_of(field, list(map(to_column, texts)), f"asked{number}", bindings))
-        sql = f"{select_named('id', ' AND '.join(conditions))} ORDER BY id"
-        return self._transaction.column(sql, **bindings)
+def _candidates(selection: Selection) -> tuple[str, dict[str, object]]:
+    """Return a query of candidates by scope, type and names in the filter. Their objects are checked again."""
+    conditions, bindings = _scope_seen(selection)
+    if selection.types:
+        conditions.append("type = ANY(%(types)s)")
+        bindings["types"] = list(selection.types)
+    for number, (field, texts) in enumerate(asked_texts(selection.where)):
+        if field in _ASKED:
+            conditions.append(_one_of(field, list(map(to_column, texts)), f"asked{number}", bindings))
+    return select_named("id", " AND ".join(conditions)), bindings
 
 
 def _states(rows: Iterable[Row]) -> dict[str, SourceState]:

@@ -54,12 +54,24 @@ class ObjectTables:
     def get(self, identity: str) -> Object | None:
         """Return the current revision."""
         newest = read_newest(self._connection, identity)
-        if newest is None:
-            return None
-        item = self._item(newest.stored)
-        if self._checks:
-            self._checks.check_newest(self._events, newest, item)
-        return item
+        return self._newest(newest) if newest else None
+
+    def current(self, identities: Iterable[str], altered: Altered | None = None) -> dict[str, Object]:
+        """Return the current revisions of objects. Unknown ids are left out, as are errors passed to `altered`."""
+        items: dict[str, Object] = {}
+        for identity, newest in read_each_newest(self._connection, identities).items():
+            with noted(altered):
+                items[identity] = self._newest(newest)
+        return items
+
+    def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> dict[str, Object]:
+        """Return the revisions that were current at an audit sequence number, like `current`."""
+        items: dict[str, Object] = {}
+        for identity in identities:
+            with noted(altered):
+                if item := self.get_as_of(identity, seq):
+                    items[identity] = item
+        return items
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
         """Return the revision that was current at an audit sequence number."""
@@ -325,6 +337,12 @@ class ObjectTables:
     def _item(self, stored: Stored) -> Object:
         with row_of(stored.identity, hint=HINT):
             return self.load(unpack(stored.body))
+
+    def _newest(self, newest: Newest) -> Object:
+        item = self._item(newest.stored)
+        if self._checks:
+            self._checks.check_newest(self._events, newest, item)
+        return item
 
     def _checked(self, stored: Stored) -> Object:
         item = self._item(stored)

@@ -1,9 +1,9 @@
 """Reads from one snapshot of a space: its audit log, patches, idempotency keys and objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -24,14 +24,22 @@ from treering.ports.ledger import (
     head_of,
     missing_object,
     noted,
-    selects,
 )
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.log_reads import LogReads
 from treering.stores.rows.packing import pack_row, pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks, policy_told
-from treering.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities, joined, of_types
+from treering.stores.sqlite.filters import (
+    ALWAYS,
+    INDEXED_FIELDS,
+    OBJECT_FIELDS,
+    Condition,
+    condition,
+    equalities,
+    joined,
+    of_types,
+)
 from treering.stores.sqlite.ledger.object_tables import ObjectTables, SqliteEvents
 from treering.stores.sqlite.readers import remembered
 from treering.stores.sqlite.reading import in_batches
@@ -209,7 +217,7 @@ class SqliteSnapshot(Snapshot):
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object, as of now or a point in history."""
-        item = self._get_at(as_of)(identity)
+        item = self._tables.get(identity) if as_of is None else self._tables.get_as_of(identity, self.sequence(as_of))
         if item is None:
             raise missing_object(identity)
         return item
@@ -220,7 +228,7 @@ class SqliteSnapshot(Snapshot):
         """Return the heads of objects. Unknown ids are left out."""
         wanted = list(dict.fromkeys(identities))
         if as_of is not None:
-            return {item.id: head_of(item) for item in _each(wanted, self._get_at(as_of), altered)}
+            return {identity: head_of(item) for identity, item in self.objects_at(wanted, as_of, altered).items()}
         sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN (?*)"  # noqa: S608 - our columns
         rows = list(in_batches(self._connection, sql, wanted))
         try:
@@ -232,15 +240,18 @@ class SqliteSnapshot(Snapshot):
                     heads[row[0]] = checked_head(_head(row))
             return heads
 
-    def select(self, selection: Selection, altered: Altered | None) -> list[Object]:
-        """Return the objects visible at the selection's scope, oldest first."""
+    def candidates(self, selection: Selection, behind: str, limit: int) -> list[str]:
+        """Return the ids of objects that may be selected, in order."""
         if selection.as_of is None:
-            ids = _candidates(self._connection, selection)
+            chosen, column = _condition(selection)
+            begin = f"SELECT id FROM objects WHERE {chosen.sql}"  # noqa: S608 - marks, and what `condition` wrote
         else:
-            ids = _begun_by(self._connection, selection, self.sequence(selection.as_of))
-        items = _each(reversed(ids), self._get_at(selection.as_of), altered)
-        selected = (item for item in items if selects(selection, item))
-        return list(islice(selected, selection.newest or None))[::-1]
+            chosen, column = _begun_by(selection, self.sequence(selection.as_of)), "id"
+            begin = f"SELECT DISTINCT id FROM revisions WHERE {chosen.sql}"  # noqa: S608 - marks
+        order = f"< ? ORDER BY {column} DESC" if selection.newest else f"> ? ORDER BY {column}"
+        start = behind or (_AFTER_ALL if selection.newest else "")
+        rows = self._connection.execute(f"{begin} AND {column} {order} LIMIT ?", (*chosen.bindings, start, limit))
+        return [identity for (identity,) in rows]
 
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""
@@ -288,46 +299,45 @@ class SqliteSnapshot(Snapshot):
         """Return the links that start or end at an object."""
         return self._tables.checked_links(identity, None if as_of is None else self.sequence(as_of))
 
-    def _get_at(self, as_of: AsOf) -> Callable[[str], Object | None]:
-        """Return a function that reads an object, as of now or a point in history."""
-        if as_of is None:
-            return self._tables.get
-        seq = self.sequence(as_of)
-        return lambda identity: self._tables.get_as_of(identity, seq)
-
 
 def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
     return newest_states((row[0], SourceState(*row[1:])) for row in rows)
 
 
+_AFTER_ALL = "\U0010ffff"
 _NAMING = {"origin": "origin", "title": "title"}
 
 
-def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
-    """Return candidates by scope, type and filter. They are checked again on the objects themselves."""
-    scopes = lineage(selection.scope)
-    prefix = selection.scope.removesuffix("/") + "/"
-    below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
+def _condition(selection: Selection) -> tuple[Condition, str]:
+    """Return the condition of candidates by scope, type and filter, and their id, as the best index needs it.
+
+    Candidates are checked again on the objects themselves.
+    """
     named, filtered = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
     # A name is rarer than a type or a kind. The plus sign prevents SQLite from using the index by type.
     is_named = bool(equalities(selection.where, _NAMING).bindings)
+    column = "+id" if is_named else "id"
     if not is_named:
         named = joined([named, equalities(selection.where, {"kind": "kind"})], "AND")
     kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
-    among = of_types(selection.types, "+id" if is_named else "id")
-    types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
-    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {filtered.sql}"
-    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
-    within = (len(prefix), prefix) if selection.descend else ()
-    bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *filtered.bindings]
-    return [identity for (identity,) in connection.execute(sql, bindings)]
+    types = Condition(f"{kind} IN ({_marks(selection.types)})", selection.types) if selection.types else ALWAYS
+    return joined([_seen(selection), types, of_types(selection.types, column), named, filtered], "AND"), column
 
 
-def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> list[str]:
-    """Return the ids of objects of some types that existed at an event."""
+def _seen(selection: Selection) -> Condition:
+    """Return the condition that an object is in a scope that a read at the selection's scope sees."""
+    if selection.descend and selection.scope == ROOT:
+        return ALWAYS
+    scopes = tuple(lineage(selection.scope))
+    prefix = f"{selection.scope}/"
+    below = Condition("OR substr(scope, 1, ?) = ?", (len(prefix), prefix)) if selection.descend else Condition("")
+    return Condition(f"(scope IN ({_marks(scopes)}) {below.sql})", (*scopes, *below.bindings))
+
+
+def _begun_by(selection: Selection, seq: int) -> Condition:
+    """Return the condition that an object of some types existed at an event."""
     types = of_types(selection.types, "id")
-    sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id"  # noqa: S608 - marks
-    return [identity for (identity,) in connection.execute(sql, (seq, *types.bindings))]
+    return Condition(f"seq <= ? AND {types.sql}", (seq, *types.bindings))
 
 
 def _marks(values: Sequence[str]) -> str:
@@ -336,13 +346,3 @@ def _marks(values: Sequence[str]) -> str:
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
     return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
-
-
-def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> Iterator[Object]:
-    """Read objects one by one. Errors are passed to `altered`, if given, and the object is left out."""
-    for identity in identities:
-        item = None
-        with noted(altered):
-            item = read(identity)
-        if item:
-            yield item
