@@ -1,0 +1,90 @@
+"""Overwrite the parts of a database file that belong to no row.
+
+SQLite overwrites the rows that it deletes (`secure_delete`), but not the copies that remain in a page when its rows
+move to other pages. They remain in the free space of pages (https://sqlite.org/fileformat2.html#b_tree_pages), whose
+content has no meaning: a file in which only a part of it was overwritten is intact.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from struct import unpack_from
+
+import apsw
+
+_HEADER_BYTES = {2: 12, 5: 12, 10: 8, 13: 8}
+"""The length of the header of a page of a table or an index, by its first byte."""
+_MAX_PAGES = 1 << 25
+"""In a larger file, pages that begin with the number of another page may begin with one of these bytes."""
+_LARGEST_PAGE = 65_536
+"""Bytes of a page, at most; also how much is read and written at a time. SQLite writes less than 128 KiB at a time."""
+_ZEROS = bytes(_LARGEST_PAGE)
+_MAX_FREE_SHARE = 0.25
+"""The share of free pages from which on rewriting the file pays, because it releases them."""
+
+
+def is_worth_clearing(connection: apsw.Connection) -> bool:
+    """Return whether the kind of each page can be recognized, and few pages are free."""
+    pages, free = connection.pragma("page_count"), connection.pragma("freelist_count")
+    is_known = bool(connection.filename) and not connection.pragma("auto_vacuum") and pages < _MAX_PAGES
+    return is_known and free <= _MAX_FREE_SHARE * pages
+
+
+def clear_free_space(connection: apsw.Connection) -> bool:
+    """Overwrite the free space of all pages; return whether everything that belongs to no row is overwritten now.
+
+    In a write transaction that has read nothing, and that writes something afterwards: other connections then read all
+    pages again before they write. Raises `apsw.BusyError` if another process has written to the log, which must be
+    empty.
+    """
+    log, size = connection.filename_wal, connection.pragma("page_size")
+    if os.path.exists(log) and os.path.getsize(log):
+        raise apsw.BusyError("another process has written")
+    # The file is opened by SQLite, because closing it otherwise would release locks of this process.
+    with closing(_File(connection.filename)) as file:
+        if any(file.xRead(size, start) != _ZEROS[:size] for start in _free_pages(file, size)):
+            return False
+        for start in range(0, file.xFileSize(), _LARGEST_PAGE):
+            chunk = file.xRead(min(_LARGEST_PAGE, file.xFileSize() - start), start)
+            # The first page contains only the schema.
+            if used := list(_used_free_space(chunk, size, 0 if start else size)):
+                cleared = bytearray(chunk)
+                for begin, end in used:
+                    cleared[begin:end] = _ZEROS[: end - begin]
+                file.xWrite(bytes(cleared), start)
+        file.xSync(apsw.SQLITE_SYNC_FULL)
+    return True
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, path: str) -> None:
+        super().__init__("", path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0])
+
+    def close(self) -> None:
+        self.xClose()
+
+
+def _free_pages(file: apsw.VFSFile, size: int) -> Iterator[int]:
+    """Yield the positions of the free pages, except those that contain the list of the others."""
+    (trunk,) = unpack_from(">I", file.xRead(36, 0), 32)
+    while trunk:
+        page = file.xRead(size, (trunk - 1) * size)
+        trunk, count = unpack_from(">II", page)
+        yield from ((number - 1) * size for number in unpack_from(f">{count}I", page, 8))
+
+
+def _used_free_space(chunk: bytes, size: int, first: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of free space in the pages of a chunk that are not zero."""
+    for page in range(first, len(chunk), size):
+        header = _HEADER_BYTES.get(chunk[page])
+        if header is None:
+            continue  # the rest of a long row, or a free page
+        block, cells, content = unpack_from(">HHH", chunk, page + 1)
+        begin, end = page + header + 2 * cells, page + (content or _LARGEST_PAGE)
+        if chunk[begin:end] != _ZEROS[: end - begin]:
+            yield begin, end
+        while block:  # the space of deleted rows between others, after four bytes of its own
+            begin, (block, length) = page + block + 4, unpack_from(">HH", chunk, page + block)
+            end = begin - 4 + length
+            if chunk[begin:end] != _ZEROS[: end - begin]:
+                yield begin, end
