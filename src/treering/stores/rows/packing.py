@@ -49,6 +49,11 @@ def pack(text: str) -> str | bytes:
     return _compressor().compress(text.encode())
 
 
+def text_hash(text: str) -> bytes:
+    """Return the hash by which a text of segments is stored once."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
 def pack_row(text: str) -> bytes:
     """Compress a row of JSON with the dictionary of rows."""
     return _compressor(_NEWEST).compress(text.encode())

@@ -5,9 +5,9 @@ move to other pages. They remain in the free space of pages (https://sqlite.org/
 content has no meaning: a file in which only a part of it was overwritten is intact.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from struct import unpack_from
 
 import apsw
@@ -37,8 +37,8 @@ def clear_free_space(connection: apsw.Connection) -> bool:
     pages again before they write. Raises `apsw.BusyError` if another process has written to the log, which must be
     empty.
     """
-    log, size = connection.filename_wal, connection.pragma("page_size")
-    if os.path.exists(log) and os.path.getsize(log):
+    log, size = Path(connection.filename_wal), connection.pragma("page_size")
+    if log.exists() and log.stat().st_size:
         raise apsw.BusyError("another process has written")
     # The file is opened by SQLite, because closing it otherwise would release locks of this process.
     with closing(_File(connection.filename)) as file:
