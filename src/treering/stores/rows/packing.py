@@ -51,7 +51,7 @@ def pack(text: str) -> str | bytes:
 
 def text_hash(text: str) -> bytes:
     """Return the hash by which a text of segments is stored once."""
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def pack_row(text: str) -> bytes:

@@ -1,0 +1,116 @@
+"""Copies of rows in the free space of pages, which SQLite does not overwrite."""
+
+import os
+import random
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from treering.stores.sqlite.free_space import clear_free_space, is_worth_clearing
+
+
+def database(path):
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "WAL")
+    connection.pragma("secure_delete", "ON")
+    connection.execute("CREATE TABLE kept(n); CREATE TABLE words(word TEXT PRIMARY KEY, more TEXT) WITHOUT ROWID")
+    return connection
+
+
+def fill_and_delete(connection, secret):
+    """Insert rows in an order in which SQLite splits pages; delete those with a secret word, and return the others."""
+    chance = random.Random(1)
+    rows = []
+    for number in range(500):
+        word = f"{chance.randrange(5)}-{chance.getrandbits(60)} {'plain' if number % 5 else secret}"
+        rows.append((word, "x" * chance.randrange(600)))
+    with connection:
+        connection.executemany("INSERT INTO words VALUES(?, ?)", rows)
+    connection.execute("DELETE FROM words WHERE word LIKE ?", (f"%{secret}",))
+    return [row for row in rows if secret not in row[0]]
+
+
+def clear(connection):
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.execute("PRAGMA shrink_memory; BEGIN IMMEDIATE")
+    try:
+        return clear_free_space(connection)
+    finally:
+        connection.execute("INSERT INTO kept VALUES(1); COMMIT")
+
+
+def test_copies_of_deleted_rows_are_overwritten(tmp_path):
+    path = tmp_path / "a.db"
+    connection = database(path)
+    rows = fill_and_delete(connection, "zygomorphic")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    assert b"zygomorphic" in path.read_bytes(), "SQLite leaves copies"
+    assert clear(connection)
+    assert b"zygomorphic" not in path.read_bytes()
+    assert sorted(connection.execute("SELECT * FROM words")) == sorted(rows)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_pages_cached_by_others_bring_nothing_back(tmp_path):
+    path = tmp_path / "a.db"
+    connection, other = database(path), apsw.Connection(str(path))
+    fill_and_delete(connection, "zygomorphic")
+    assert len(other.execute("SELECT * FROM words").fetchall()) == 400
+    assert clear(connection)
+    for one in (other, connection):
+        one.execute("UPDATE words SET more = more || 'y'")
+        one.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        assert b"zygomorphic" not in path.read_bytes()
+
+
+def test_spaces_between_rows_are_overwritten(tmp_path):
+    path = tmp_path / "a.db"
+    connection = database(path)
+    connection.pragma("secure_delete", "OFF")
+    connection.executemany("INSERT INTO words VALUES(?, ?)", [(f"{n} {'plover' * (n % 3)}", "") for n in range(50)])
+    connection.execute("DELETE FROM words WHERE word LIKE '%plover%'")
+    assert clear(connection)
+    assert b"plover" not in path.read_bytes()
+    assert connection.execute("SELECT count(*) FROM words").fetchall() == [(17,)]
+
+
+def test_free_pages_with_content_are_not_cleared(tmp_path):
+    path = tmp_path / "a.db"
+    connection = database(path)
+    connection.pragma("secure_delete", "OFF")
+    connection.executemany("INSERT INTO kept VALUES(?)", [("plover" * 500,)] * 50)
+    connection.execute("DELETE FROM kept")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    before = path.read_bytes()
+    assert not is_worth_clearing(connection), "most pages are free"
+    assert not clear(connection)
+    assert path.read_bytes() == before
+
+
+def test_nothing_is_cleared_while_the_log_has_changes(tmp_path):
+    connection = database(tmp_path / "a.db")
+    connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(apsw.BusyError):
+        clear_free_space(connection)
+
+
+@pytest.mark.parametrize("script", ["PRAGMA auto_vacuum=FULL; VACUUM", ""])
+def test_files_with_unknown_pages_are_rewritten(tmp_path, script):
+    connection = apsw.Connection(str(tmp_path / "a.db") if script else ":memory:")
+    connection.execute(f"{script}; CREATE TABLE kept(n)")
+    assert not is_worth_clearing(connection)
+
+
+LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'rb+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, (1 << 30) + 2)"
+"""Locks the bytes that SQLite locks for reading: https://sqlite.org/src/file/src/os.h."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of processes")
+def test_clearing_releases_no_locks_of_the_process(tmp_path):
+    path = tmp_path / "a.db"
+    connection = database(path)
+    assert clear(connection)
+    tried = subprocess.run([sys.executable, "-c", LOCK, str(path)], check=False, capture_output=True, timeout=60)
+    assert b"BlockingIOError" in tried.stderr
