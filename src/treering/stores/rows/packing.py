@@ -78,17 +78,17 @@ def pack_sealed(text: str, *, name: str) -> bytes:
     return _compressor(_NEWEST).compress(content) + _seal(content, name)
 
 
-def unpack_sealed(stored: str | bytes, *, name: str) -> str:
+def unpack_sealed(stored: str | bytes, *, name: str | None) -> str:
     """Decompress a text. Raises `Corrupt` if the text or the name of its row was modified.
 
-    Texts without a digest, from earlier versions, are not checked.
+    Texts without a digest, from earlier versions, are not checked; neither is any if `name` is `None`.
     """
     if isinstance(stored, str):
         return stored
     try:
         reading = _decompressor_of(stored).decompressobj()
         content, rest = reading.decompress(stored), reading.unused_data
-        if not reading.eof or (rest and rest != _seal(content, name)):
+        if not reading.eof or (rest and name is not None and rest != _seal(content, name)):
             raise _unreadable(f"the row {name!r} was modified")
         return content.decode()
     except _NOT_PACKED as error:
