@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
@@ -19,7 +19,7 @@ from treering.core.evidence import Turn
 from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
 from treering.ports.index import Index
-from treering.ports.passages import Reach
+from treering.ports.passages import PassageHead, Reach
 from treering.ports.runtime import JobLog, JobRow, JobsInCommits, fresh_id
 from treering.ports.search import TextRequest
 from treering.registry import brought
@@ -40,7 +40,7 @@ _GAP = re.compile(r"(\n(?:[ \t]*\n)+)")
 _MARK_BYTES = 10
 _SEGMENTS_PER_SEARCH = 200
 """Segments that are read in the time in which the index looks up one passage: about a millisecond."""
-_TERMS_LOOKED_UP, _MAX_HITS = 32, 100
+_TOKENS_LOOKED_UP, _MAX_HITS = 32, 1_000
 _LEASE_SECONDS, _WAIT_SECONDS = 10.0, 5.0
 _UNKNOWN = "the next reading, which cannot recognise it"
 
@@ -208,11 +208,18 @@ def passages_elsewhere(engine: Engine, sources: Sequence[Source]) -> frozenset[s
 
 
 def _is_within_others(index: Index, passage: str, own: Set[str]) -> bool:
-    """Return whether another source has the first words of a passage in this order, or no words can be looked up."""
-    terms = " ".join(terms_by_token(passage)).split()[:_TERMS_LOOKED_UP]
-    request = TextRequest(Reach("/", descend=True), _MAX_HITS, words=(" ".join(terms),))
-    heads = look_up(index, request) if terms else ()
-    return not terms or any(head.type == "source" and head.object_id not in own for head in heads)
+    """Return whether another source contains a passage, or no words of it can be looked up."""
+    heads = passages_with(index, passage, Reach("/", descend=True))
+    return heads is None or any(head.type == "source" and head.object_id not in own for head in heads)
+
+
+def passages_with(index: Index, text: str, reach: Reach) -> list[PassageHead] | None:
+    """Return the current passages with the first words of a text in this order; `None` if it has no words.
+
+    If the reach includes earlier passages, also those with any of the words.
+    """
+    terms = " ".join(islice(terms_by_token(text), _TOKENS_LOOKED_UP)).split()
+    return look_up(index, TextRequest(reach, _MAX_HITS, words=(" ".join(terms),))) if terms else None
 
 
 def passages_in(sources: Iterable[Source]) -> frozenset[str]:

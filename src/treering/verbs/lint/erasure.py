@@ -11,18 +11,14 @@ from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase
 from treering.core.writing.draft import Erased
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.rounds import look_up, make_whole
-from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.index.rounds import make_whole
 from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
-from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
+from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
 from treering.verbs.naming import id_given
-
-_MAX_PROBED = 1000
 
 _OUT_OF_REACH = (
     "backups and snapshots of the space's files",
@@ -192,7 +188,5 @@ def _revisions_of(engine: Engine, identity: str) -> int:
 
 
 def _found(engine: Engine, text: str, gone: set[str]) -> bool:
-    reach = Reach("/", descend=True, withdrawn=True)
-    terms = query_terms(text)
-    heads = look_up(engine.index, TextRequest(reach, _MAX_PROBED, words=(*terms.words, *terms.phrases)))
-    return any(head.object_id in gone for head in heads)
+    heads = passages_with(engine.index, text, Reach("/", descend=True, withdrawn=True))
+    return any(head.object_id in gone for head in heads or ())
