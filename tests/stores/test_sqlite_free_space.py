@@ -8,7 +8,9 @@ import sys
 import apsw
 import pytest
 
-from treering.stores.sqlite.free_space import clear_free_space, is_worth_clearing
+from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
+
+PAGE = 4096
 
 
 def database(path):
@@ -34,7 +36,7 @@ def fill_and_delete(connection, secret):
 
 def clear(connection):
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    connection.execute("PRAGMA shrink_memory; BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     try:
         return clear_free_space(connection)
     finally:
@@ -89,11 +91,32 @@ def test_free_pages_with_content_are_not_cleared(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_nothing_is_cleared_while_the_log_has_changes(tmp_path):
+def test_the_log_is_empty_until_somebody_writes(tmp_path):
     connection = database(tmp_path / "a.db")
-    connection.execute("BEGIN IMMEDIATE")
-    with pytest.raises(apsw.BusyError):
-        clear_free_space(connection)
+    assert not is_log_empty(connection)
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    assert is_log_empty(connection)
+    connection.execute("INSERT INTO kept VALUES(1)")
+    assert not is_log_empty(connection)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(5, 1), (3, 0xFFFF), (1, 4090), (1, 3000)],
+    ids=["rows in the header", "too many rows", "a block beyond the page", "a block with too great a length"],
+)
+def test_damaged_pages_are_reported_and_not_cleared(tmp_path, place, value):
+    path = tmp_path / "a.db"
+    connection = database(path)
+    connection.executemany("INSERT INTO kept VALUES(?)", [("\xff" * 1_000,)] * 9)
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    page = bytearray(path.read_bytes())
+    at = next(start for start in range(PAGE, len(page), PAGE) if page[start] == 13 and page[start + 4] > 1)
+    page[at + place : at + place + 2] = value.to_bytes(2, "big")
+    path.write_bytes(page)
+    with pytest.raises(apsw.CorruptError):
+        clear(connection)
+    assert path.read_bytes() == bytes(page)
 
 
 @pytest.mark.parametrize("script", ["PRAGMA auto_vacuum=FULL; VACUUM", ""])

@@ -30,28 +30,31 @@ def is_worth_clearing(connection: apsw.Connection) -> bool:
     return is_known and free <= _MAX_FREE_SHARE * pages
 
 
+def is_log_empty(connection: apsw.Connection) -> bool:
+    """Return whether the file contains all changes. In a write transaction, so that it stays so."""
+    log = Path(connection.filename_wal)
+    return not log.exists() or not log.stat().st_size
+
+
 def clear_free_space(connection: apsw.Connection) -> bool:
     """Overwrite the free space of all pages; return whether everything that belongs to no row is overwritten now.
 
-    In a write transaction that has read nothing, and that writes something afterwards: other connections then read all
-    pages again before they write. Raises `apsw.BusyError` if another process has written to the log, which must be
-    empty.
+    In a write transaction that has read nothing, while the log is empty. The transaction must write something
+    afterwards: other connections then read all pages again before they write. Raises `apsw.CorruptError` for a page
+    with an impossible header.
     """
-    log, size = Path(connection.filename_wal), connection.pragma("page_size")
-    if log.exists() and log.stat().st_size:
-        raise apsw.BusyError("another process has written")
-    # The file is opened by SQLite, because closing it otherwise would release locks of this process.
+    # Otherwise this connection could write pages again as it read them before.
+    connection.execute("PRAGMA shrink_memory")
+    size = connection.pragma("page_size")
+    # SQLite opens the file, because closing it otherwise would release the locks of this process.
     with closing(_File(connection.filename)) as file:
         if any(file.xRead(size, start) != _ZEROS[:size] for start in _free_pages(file, size)):
             return False
         for start in range(0, file.xFileSize(), _LARGEST_PAGE):
             chunk = file.xRead(min(_LARGEST_PAGE, file.xFileSize() - start), start)
             # The first page contains only the schema.
-            if used := list(_used_free_space(chunk, size, 0 if start else size)):
-                cleared = bytearray(chunk)
-                for begin, end in used:
-                    cleared[begin:end] = _ZEROS[: end - begin]
-                file.xWrite(bytes(cleared), start)
+            for begin, end in _used_free_space(chunk, size, 0 if start else size):
+                file.xWrite(_ZEROS[: end - begin], start + begin)
         file.xSync(apsw.SQLITE_SYNC_FULL)
     return True
 
@@ -67,24 +70,39 @@ class _File(apsw.VFSFile):
 def _free_pages(file: apsw.VFSFile, size: int) -> Iterator[int]:
     """Yield the positions of the free pages, except those that contain the list of the others."""
     (trunk,) = unpack_from(">I", file.xRead(36, 0), 32)
-    while trunk:
+    seen = {0}
+    while trunk not in seen:
+        seen.add(trunk)
         page = file.xRead(size, (trunk - 1) * size)
-        trunk, count = unpack_from(">II", page)
+        trunk, count = unpack_from(">II", page.ljust(size, b"\xff"))
+        if count > size // 4 - 2:
+            raise apsw.CorruptError("the list of free pages is damaged")
         yield from ((number - 1) * size for number in unpack_from(f">{count}I", page, 8))
 
 
 def _used_free_space(chunk: bytes, size: int, first: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of free space in the pages of a chunk that are not zero."""
-    for page in range(first, len(chunk), size):
+    for page in range(first, len(chunk) - size + 1, size):
         header = _HEADER_BYTES.get(chunk[page])
         if header is None:
             continue  # the rest of a long row, or a free page
         block, cells, content = unpack_from(">HHH", chunk, page + 1)
         begin, end = page + header + 2 * cells, page + (content or _LARGEST_PAGE)
+        if not begin <= end <= page + size:
+            raise apsw.CorruptError("a page has an impossible header")
         if chunk[begin:end] != _ZEROS[: end - begin]:
             yield begin, end
-        while block:  # the space of deleted rows between others, after four bytes of its own
-            begin, (block, length) = page + block + 4, unpack_from(">HH", chunk, page + block)
-            end = begin - 4 + length
-            if chunk[begin:end] != _ZEROS[: end - begin]:
-                yield begin, end
+        if block:
+            yield from _used_blocks(chunk, page, size, block)
+
+
+def _used_blocks(chunk: bytes, page: int, size: int, block: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between rows that are not zero. Each block begins with the next one's place and its length."""
+    while block:
+        following, length = unpack_from(">HH", chunk, page + min(block, size - 4))
+        if block + length > size or 0 < following < block + length:
+            raise apsw.CorruptError("a page has an impossible list of free blocks")
+        begin, end = page + block + 4, page + block + max(length, 4)
+        if chunk[begin:end] != _ZEROS[: end - begin]:
+            yield begin, end
+        block = following

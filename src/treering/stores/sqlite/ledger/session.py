@@ -21,7 +21,7 @@ from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, by_object, verify_rows
-from treering.stores.sqlite.free_space import clear_free_space, is_worth_clearing
+from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
 from treering.stores.sqlite.ledger.snapshot import LogTables
@@ -203,6 +203,9 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         note_erasure(self._transaction, sequence)
 
 
+_ATTEMPTS = 5  # to begin while the log is empty
+
+
 def note_erasure(connection: apsw.Connection, seq: int) -> None:
     """Store, in the transaction of an erasure, that the file and its log must be overwritten."""
     connection.execute("INSERT OR REPLACE INTO overwriting(seq, vacuumed) VALUES(?, 0)", (seq,))
@@ -235,9 +238,7 @@ def overwrite(connection: apsw.Connection) -> None:
 
 def _clear(connection: apsw.Connection, newest: int) -> bool:
     """Clear the free space of the file, and delete the notes of erasures; return whether that was possible."""
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    # Without the pages that this connection has read, which it could write again as they were.
-    connection.execute("PRAGMA shrink_memory; BEGIN IMMEDIATE")
+    _begin_with_empty_log(connection)
     try:
         is_clear = clear_free_space(connection)
         if is_clear:
@@ -247,3 +248,14 @@ def _clear(connection: apsw.Connection, newest: int) -> bool:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     return is_clear
+
+
+def _begin_with_empty_log(connection: apsw.Connection) -> None:
+    """Move the log into the file and begin a write transaction; again if another process wrote in between."""
+    for _ in range(_ATTEMPTS):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.execute("BEGIN IMMEDIATE")
+        if is_log_empty(connection):
+            return
+        connection.execute("ROLLBACK")
+    raise apsw.BusyError("other processes write all the time")
