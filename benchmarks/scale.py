@@ -71,6 +71,7 @@ MEASURES: Mapping[str, Measure] = {
     "verify": Measure("verification of the audit log", "s", {}),
     "backup": Measure("backup, verified", "s", {}),
     "erase": Measure("erasure of one source", "s", _all(at_most(1))),
+    "erase_last": Measure("– of the last one added", "s", _all(at_most(1))),
     "maintain_memory": Measure("– memory at most of these", "MiB", {}),
     "lint": Measure("`lint structure`", "s", {}),
     "lint_memory": Measure("– memory at most", "MiB", {}),

@@ -118,18 +118,29 @@ def scale_ask(folder: str, kind: str, size: int) -> Answer:
 
 
 def scale_maintain(folder: str, kind: str, size: int) -> Answer:
-    """Show the status, verify, back up and erase one source."""
+    """Show the status, verify, back up, and erase the last source and an earlier one, found by a question."""
+    from benchmarks.scale_texts import KINDS
+
     with _opened(folder) as space:
         status = _costs(lambda _: space.perform("status"), range(2))[1]  # the first one imports all operations
         verify = cost_of(lambda: space.engine.ledger.verify()).cpu
         backup = cost_of(lambda: space.backup(Path(folder) / "copy" / "space.db")).cpu
         person = space.with_actor("benchmark", channel="user")  # an agent may not erase
-        report = _add(space, [{"kind": "note", "origin": "erased", "title": "To erase", "text": "This text will go."}])
-        _search(space, "What will go?")
-        gone = [one for one in report.ids if one.startswith("src:")]
-        erase = cost_of(lambda: person.erase(gone, "benchmark")).cpu
+        text = "This text will be erased soon, and a search must not find its words."
+        report = _add(space, [{"kind": "note", "origin": "erased", "title": "To erase", "text": text}])
+        last = [one for one in report.ids if one.startswith("src:")]
+        earlier = next(hit.object_id for hit in _search(space, KINDS[kind].questions()[0]).hits if hit.type == "source")
+        erase_last = cost_of(lambda: person.erase(last, "benchmark")).cpu
+        erase = cost_of(lambda: person.erase([earlier], "benchmark")).cpu
         memory = peak_memory()
-    return {"status": status, "verify": verify, "backup": backup, "erase": erase, "maintain_memory": memory}
+    return {
+        "status": status,
+        "verify": verify,
+        "backup": backup,
+        "erase": erase,
+        "erase_last": erase_last,
+        "maintain_memory": memory,
+    }
 
 
 def scale_lint(folder: str, kind: str, size: int) -> Answer:

@@ -2,6 +2,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,8 @@ from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import text as text_search
 from treering.stores.sqlite.index import word_tables
-from treering.stores.sqlite.index.words import rank_words
+from treering.stores.sqlite.index.tables import create_tables
+from treering.stores.sqlite.index.words import lost_terms, purge_words, rank_words
 from treering.stores.sqlite.sight import sight
 from treering.testing.index_contract.stage import near
 
@@ -22,6 +24,57 @@ TERMS = "bee ant hum dig uber night_shift honeycomb 7 anne absent".split()
 @pytest.fixture
 def path(tmp_path):
     return str(tmp_path / "space.db")
+
+
+def full_text(*batches):
+    """A table of full text, with a word of its own for each passage, and a segment for each batch of keys."""
+    connection = apsw.Connection(":memory:")
+    create_tables(connection)
+    for keys in batches:
+        with connection:
+            rows = ((key, f"common {word_of(key)}") for key in keys)
+            connection.executemany("INSERT INTO passage_words(rowid, body) VALUES(?, ?)", rows)
+    return connection
+
+
+def word_of(key):
+    return chr(97 + key % 26) + f"zq{key * 7919 % 1_000_003}"
+
+
+def blocks(connection):
+    return dict(connection.execute("SELECT id, block FROM passage_words_data"))
+
+
+def contains(connection, key):
+    return any(word_of(key)[4:].encode() in block for block in blocks(connection).values())
+
+
+def test_words_of_a_large_segment_are_purged():
+    connection = full_text(range(1, 500))
+    connection.execute("DELETE FROM passage_words WHERE rowid = 77")
+    assert contains(connection, 77)
+    purge_words(connection, [77])
+    assert not contains(connection, 77)
+    assert contains(connection, 78)
+    assert lost_terms(connection) == {}
+
+
+def test_purging_rewrites_only_small_segments_if_these_have_the_words():
+    connection = full_text(*(range(start, start + 100) for start in range(0, 1_600, 100)), [2_000], [2_001])
+    before = blocks(connection)
+    connection.execute("DELETE FROM passage_words WHERE rowid = 2001")
+    purge_words(connection, [2_001, 9_999])
+    assert not contains(connection, 2_001)
+    large = max(before, key=lambda key: len(before[key]))
+    assert blocks(connection)[large] == before[large]
+
+
+def test_purging_of_other_passages_rewrites_nothing():
+    connection = full_text(range(1, 500))
+    connection.execute("DELETE FROM passage_words WHERE rowid = 77")
+    before = blocks(connection)
+    purge_words(connection, [78, 7_777])
+    assert blocks(connection) == before
 
 
 def asked(space, *terms, limit=10):

@@ -1,6 +1,7 @@
 """What was erased stays out when it is read again, unless it is asked for."""
 
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from space_parts import records
 from treering.core.errors import Conflict, InvalidInput
 from treering.spaces.wiring import ERASURE_KEY
 from treering.testing.fakes import MemoryJobs
+from treering.verbs.ingest import erased
 from treering.verbs.ingest.erased import MIN_CHARS
 from treering.verbs.lint import erasure
 
@@ -171,6 +173,27 @@ def test_passages_that_other_sources_hold_stay_readable(space, folder):
         "a.md": "skipped",
         "c.md": "created",
     }
+
+
+RULE = "-" * 30
+"""A passage without words, which the index cannot find: it counts as contained in others."""
+PARAGRAPHS = [f"The {one} paragraph is about the {two} of the year." for one in "abcd" for two in ("déjà vu", "end")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_index_finds_passages_that_others_contain_as_reading_does(space, monkeypatch, seed):
+    chance = random.Random(seed)
+    texts = ["\n\n".join(chance.sample([*PARAGRAPHS, RULE], 3)) for _ in range(8)]
+    ids = [space.ingest("source", input={"items": [{"text": text}]}).items[0].source_id for text in texts]
+    space.crystallize("source", input={"id": ids[0], "status": "archived"})
+    for source in map(space.engine.ledger.get, ids):
+        monkeypatch.setattr(erased, "_SEGMENTS_PER_SEARCH", 1_000)
+        by_reading = erased.passages_elsewhere(space.engine, [source])
+        monkeypatch.setattr(erased, "_SEGMENTS_PER_SEARCH", 0)
+        by_index = erased.passages_elsewhere(space.engine, [source])
+        others = (text for text, one in zip(texts, ids, strict=True) if one not in (ids[0], source.id))
+        live = {part for text in others for part in text.split("\n\n")}
+        assert by_index - {RULE} == {one for one in by_reading if one in live or "\n\n" in one} - {RULE}
 
 
 def test_the_key_is_private_and_not_in_the_space(space, folder, data, tmp_path):

@@ -329,6 +329,13 @@ class Ledger(Protocol):
         """
         ...
 
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return the texts that segments have, also removed ones, each with the id of its source, in order.
+
+        The cost depends on the texts, not on the size of the space.
+        """
+        ...
+
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Read for several requests, in one round trip; the answers are in their order."""
         ...

@@ -207,6 +207,14 @@ class MemoryLedger(LedgerWrites):
                         return segment
         raise missing_segment(source_id, segment_id)
 
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return the texts that segments have, also removed ones, with the ids of their sources."""
+        with self._lock:
+            revisions = [row.item for rows in self._tables.revisions.values() for row in rows]
+        sources = (item for item in revisions if isinstance(item, Source))
+        segments = ((segment.excerpt, source.id) for source in sources for segment in source.segments)
+        return sorted({pair for pair in segments if pair[0] in texts})
+
     def segments(
         self,
         places: Sequence[tuple[str, str]],

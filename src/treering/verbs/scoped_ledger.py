@@ -151,6 +151,10 @@ class ScopedLedger:
         found = self.whole.segments([place for place in places if place[0] in heads], altered=altered)
         return _segments_in_tree(found, heads, self._tree)
 
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return the texts that segments of the whole space have, with the ids of their sources."""
+        return self.whole.sources_with(texts)
+
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Answer several requests with objects in sight."""
         found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])

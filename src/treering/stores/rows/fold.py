@@ -105,7 +105,8 @@ class PassageFold:
     """Erased passages. Their names of code are unknown."""
     gained: Counter[int] = field(default_factory=Counter)
     """By text, how many more current passages it has than before."""
-    erased: bool = False
+    erased: list[int] = field(default_factory=list)
+    """Erased passages, current or not."""
 
     @property
     def shown(self) -> int:
@@ -177,7 +178,7 @@ class PassageFold:
             self.come.pop(key, None)
             self.gone.pop(key, None)
             self.unnamed += [key] if current else []
-        self.erased = True
+            self.erased.append(key)
 
     def _lose(self, text: int) -> None:
         self.texts.add(text)

@@ -24,17 +24,8 @@ def packed_job(job_id: str, row: JobRow) -> bytes:
 
 def job_of(job_id: str, body: str | bytes) -> JobRow:
     """Unpack a job. Raises `Corrupt` for a damaged row."""
-    return _parsed(_text_of(job_id, body))
-
-
-def _text_of(job_id: str, body: str | bytes) -> str:
     with row_of("a job"):
-        return unpack_sealed(body, name=job_id)
-
-
-def _parsed(text: str) -> JobRow:
-    with row_of("a job"):
-        row = json_of(text)
+        row = json_of(unpack_sealed(body, name=job_id))
     if not isinstance(row, dict):
         raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
     return row
@@ -72,14 +63,15 @@ def changed_by_erasure(
 
 
 def _naming(rows: Iterable[tuple[str, Body]], named: Named) -> Iterator[tuple[str, JobRow]]:
-    """Yield the jobs that name one of some objects. Others are not parsed, because a job may have thousands of items.
+    """Yield the jobs that name one of some objects. Others are not checked, because a job may have thousands of items.
 
     A sealed job is written by `canonical_json`, which has one form for each string.
     """
     wanted = [canonical_json(one)[1:-1] for one in (*named.ids, *named.origins)]
     for job, body in rows:
-        text = _text_of(job, body)
-        if (isinstance(body, str) or any(one in text for one in wanted)) and named.is_in(row := _parsed(text)):
+        with row_of("a job"):
+            text = unpack_sealed(body, name=None)
+        if (isinstance(body, str) or any(one in text for one in wanted)) and named.is_in(row := job_of(job, body)):
             yield job, row
 
 

@@ -62,6 +62,8 @@ class _Objects(Protocol):
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]: ...
 
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]: ...
+
 
 class Snapshot(ABC):
     """The reads of `ports.ledger.Ledger` in one snapshot."""
@@ -104,6 +106,10 @@ class Snapshot(ABC):
     ) -> Mapping[tuple[str, str], Segment]:
         """Return the segments (source id, segment id) that their sources contain now. Others are left out."""
         return self._objects.segments(places, altered)
+
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return the texts that segments have, also removed ones, with the ids of their sources, in order."""
+        return self._objects.sources_with(texts)
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
         """Answer several requests."""
@@ -252,6 +258,11 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
         """Return the segments (source id, segment id) that their sources contain now. Others are left out."""
         with self._read() as snapshot:
             return snapshot.segments(places, altered=altered)
+
+    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return the texts that segments have, also removed ones, with the ids of their sources, in order."""
+        with self._read() as snapshot:
+            return snapshot.sources_with(texts)
 
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Answer several requests from one snapshot."""

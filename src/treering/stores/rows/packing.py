@@ -49,6 +49,11 @@ def pack(text: str) -> str | bytes:
     return _compressor().compress(text.encode())
 
 
+def text_hash(text: str) -> bytes:
+    """Return the hash by which a text of segments is stored once."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
 def pack_row(text: str) -> bytes:
     """Compress a row of JSON with the dictionary of rows."""
     return _compressor(_NEWEST).compress(text.encode())
@@ -73,17 +78,17 @@ def pack_sealed(text: str, *, name: str) -> bytes:
     return _compressor(_NEWEST).compress(content) + _seal(content, name)
 
 
-def unpack_sealed(stored: str | bytes, *, name: str) -> str:
+def unpack_sealed(stored: str | bytes, *, name: str | None) -> str:
     """Decompress a text. Raises `Corrupt` if the text or the name of its row was modified.
 
-    Texts without a digest, from earlier versions, are not checked.
+    Texts without a digest, from earlier versions, are not checked; neither is any if `name` is `None`.
     """
     if isinstance(stored, str):
         return stored
     try:
         reading = _decompressor_of(stored).decompressobj()
         content, rest = reading.decompress(stored), reading.unused_data
-        if not reading.eof or (rest and rest != _seal(content, name)):
+        if not reading.eof or (rest and name is not None and rest != _seal(content, name)):
             raise _unreadable(f"the row {name!r} was modified")
         return content.decode()
     except _NOT_PACKED as error:

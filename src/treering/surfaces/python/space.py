@@ -297,7 +297,7 @@ class Space(EverydayMethods):
         # Imported here: hardly any merge erases.
         from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
 
-        repeated = passages_elsewhere(self.engine.ledger, sources)
+        repeated = passages_elsewhere(self.engine, sources)
         return erase_and_remember(self.engine, sources, merge, repeated=repeated)[0]
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:

@@ -129,6 +129,16 @@ class LedgerReads(LedgerStage):
             places[2]: "Three.",
         }
 
+    def test_sources_are_found_by_the_text_of_a_segment(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("One.", "Two.", "Two."), make.source("Two.", origin="other.md")
+        ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"segments": []})))
+        found = ledger.sources_with({"One.", "Two.", "Two", "Three.", "\ud800"})
+        assert list(found) == [("One.", one.id), *(("Two.", source.id) for source in (one, two))]
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        assert list(ledger.sources_with(["Two."])) == [("Two.", one.id)]
+        assert list(ledger.sources_with([])) == []
+
     def test_a_segment_is_given_as_it_last_stood(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("One.", "Two.")
         ledger.commit(make.patch(source))

@@ -5,12 +5,12 @@ from the hashes. Texts erased on another machine are not recognized, which is re
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
@@ -18,9 +18,13 @@ from treering.core.errors import TreeringError
 from treering.core.evidence import Turn
 from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
-from treering.ports.ledger import Ledger
+from treering.ports.index import Index
+from treering.ports.passages import PassageHead, Reach
 from treering.ports.runtime import JobLog, JobRow, JobsInCommits, fresh_id
+from treering.ports.search import TextRequest
 from treering.registry import brought
+from treering.retrieval.index.rounds import look_up, make_whole
+from treering.retrieval.text.analysis import terms_by_token
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.segments import with_texts
 from treering.verbs.leases import held
@@ -34,6 +38,9 @@ _ROW = "erased"
 _BLOCK = re.compile(r"#\d{9}\Z")
 _GAP = re.compile(r"(\n(?:[ \t]*\n)+)")
 _MARK_BYTES = 10
+_SEGMENTS_PER_SEARCH = 200
+"""Segments that are read in the time in which the index looks up one passage: about a millisecond."""
+_TOKENS_LOOKED_UP, _MAX_HITS = 32, 1_000
 _LEASE_SECONDS, _WAIT_SECONDS = 10.0, 5.0
 _UNKNOWN = "the next reading, which cannot recognise it"
 
@@ -184,21 +191,41 @@ def _erase_and_mark(
             raise
 
 
-def passages_elsewhere(ledger: Ledger, sources: Sequence[Source]) -> frozenset[str]:
-    """Return the passages of sources that other sources also contain; reads all segments, one at a time."""
-    wanted, own = passages_in(sources), {source.id for source in sources}
-    if not wanted:
-        return frozenset()
-    rows = (record.row for record in ledger.records(only={"segment"}))
-    texts = (row["text"] for row in rows if row["source_id"] not in own)
-    return frozenset(passage for text in texts for passage in _passages(text, "prose") if passage in wanted)
+def passages_elsewhere(engine: Engine, sources: Sequence[Source]) -> frozenset[str]:
+    """Return the passages of sources that other sources contain: as a segment, or within a current one.
+
+    The index finds few passages. For many, all segments are read, one at a time.
+    """
+    wanted, own = passages_in(sources), frozenset(source.id for source in sources)
+    elsewhere = {text for text, source_id in engine.ledger.sources_with(wanted) if source_id not in own}
+    left = wanted - elsewhere
+    if len(left) * _SEGMENTS_PER_SEARCH > engine.index.vectors.lag().total:
+        rows = (record.row for record in engine.ledger.records(only={"segment"}))
+        texts = (row["text"] for row in rows if row["source_id"] not in own)
+        return frozenset(elsewhere).union(one for text in texts for one in _passages(text, "prose") if one in left)
+    make_whole(engine.index)
+    return frozenset(elsewhere).union(one for one in left if _is_within_others(engine.index, one, own))
+
+
+def _is_within_others(index: Index, passage: str, own: Set[str]) -> bool:
+    """Return whether another source contains a passage, or no words of it can be looked up."""
+    heads = passages_with(index, passage, Reach("/", descend=True))
+    return heads is None or any(head.type == "source" and head.object_id not in own for head in heads)
+
+
+def passages_with(index: Index, text: str, reach: Reach) -> list[PassageHead] | None:
+    """Return the current passages with the first words of a text in this order; `None` if it has no words.
+
+    If the reach includes earlier passages, also those with any of the words.
+    """
+    terms = " ".join(islice(terms_by_token(text), _TOKENS_LOOKED_UP)).split()
+    return look_up(index, TextRequest(reach, _MAX_HITS, words=(" ".join(terms),))) if terms else None
 
 
 def passages_in(sources: Iterable[Source]) -> frozenset[str]:
-    """Return all passages of sources that are recognized everywhere."""
-    return frozenset(
-        passage for source in sources for text, role in _texts(source) for passage in _passages(text, role)
-    )
+    """Return the passages of sources that are recognized everywhere."""
+    passages = (one for source in sources for text, role in _texts(source) for one in _passages(text, role))
+    return frozenset(one for one in passages if len(normalise_text(one)) >= MIN_CHARS)
 
 
 def forget(engine: Engine, texts: ErasedTexts) -> None:

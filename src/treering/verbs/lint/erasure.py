@@ -1,6 +1,6 @@
 """Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
@@ -10,20 +10,15 @@ from treering.core.evidence import Segment
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase
 from treering.core.writing.draft import Erased
-from treering.ports.ledger import Record
 from treering.ports.passages import Reach
-from treering.ports.search import TextRequest
 from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.rounds import look_up, make_whole
-from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.index.rounds import make_whole
 from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
-from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
+from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
 from treering.verbs.naming import id_given
-
-_MAX_PROBED = 1000
 
 _OUT_OF_REACH = (
     "backups and snapshots of the space's files",
@@ -88,7 +83,7 @@ def erase(
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
     texts = {passage.text for revision in revisions for passage in passages_of(revision)}
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
-    repeated = passages_elsewhere(engine.ledger, sources)
+    repeated = passages_elsewhere(engine, sources)
     receipt, unmarked = erase_and_remember(engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated)
     # The objects are erased now: later failures are reported in the receipt.
     remaining = engine.ledger.compact()
@@ -142,9 +137,9 @@ class Proof:
 def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
     """Search everywhere for objects and their texts."""
     ids = tuple(item.id for item in items)
-    stored = _stored(engine.ledger.records(only={"revision", "segment"}), frozenset(ids), texts)
-    probes = _probes(engine, ids, texts, stored)
-    return Proof(stored.repeated_in, probes, _reasons(engine, items))
+    sources = [source_id for _, source_id in engine.ledger.sources_with(texts)]
+    probes = _probes(engine, ids, texts, sum(source_id in ids for source_id in sources))
+    return Proof(tuple(sorted(set(sources))), probes, _reasons(engine, items))
 
 
 def _origins(items: Sequence[Object]) -> list[str]:
@@ -164,33 +159,6 @@ def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
     return (f"the reasons of audit events {', '.join(shown)}, which mention it",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """The erased content found in the records of the ledger."""
-
-    records: int
-    """Number of revisions and segments of erased objects."""
-    repeated_in: tuple[str, ...]
-    """The sources that contain an erased text."""
-
-
-def _stored(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Stored:
-    """Read revisions and segments once, one at a time: a space may be larger than memory."""
-    count, repeated = 0, dict[str, None]()
-    for record in records:
-        row = record.row
-        match record.table:
-            case "revision":
-                count += row["id"] in gone
-            case "segment":
-                count += row["source_id"] in gone
-                if row["text"] in texts:
-                    repeated[row["source_id"]] = None
-            case _:
-                pass
-    return _Stored(count, tuple(repeated))
-
-
 def _rows_left(engine: Engine, identities: Sequence[str]) -> int:
     """Count the index rows of erased objects, after bringing the index up to date if necessary."""
     upkeep = engine.index.upkeep
@@ -199,27 +167,26 @@ def _rows_left(engine: Engine, identities: Sequence[str]) -> int:
     return upkeep.remains(identities)
 
 
-def _probes(engine: Engine, identities: Sequence[str], texts: set[str], stored: _Stored) -> tuple[Probe, ...]:
+def _probes(engine: Engine, identities: Sequence[str], texts: set[str], segments: int) -> tuple[Probe, ...]:
     gone, rows = set(identities), _rows_left(engine, identities)
+    revisions = [_revisions_of(engine, identity) for identity in identities]
     return (
         Probe(name="object rows", found=len(engine.ledger.heads(identities))),
-        Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
-        Probe(name="stored records", found=stored.records),
+        Probe(name="revisions", found=sum(map(bool, revisions))),
+        Probe(name="stored records", found=sum(revisions) + segments),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
         Probe(name="index rows", found=rows),
         Probe(name="jobs", found=engine.jobs.remains(identities)),
     )
 
 
-def _remembers(engine: Engine, identity: str) -> bool:
+def _revisions_of(engine: Engine, identity: str) -> int:
     try:
-        return bool(engine.ledger.history(identity))
+        return len(engine.ledger.history(identity))
     except NotFound:
-        return False
+        return 0
 
 
 def _found(engine: Engine, text: str, gone: set[str]) -> bool:
-    reach = Reach("/", descend=True, withdrawn=True)
-    terms = query_terms(text)
-    heads = look_up(engine.index, TextRequest(reach, _MAX_PROBED, words=(*terms.words, *terms.phrases)))
-    return any(head.object_id in gone for head in heads)
+    heads = passages_with(engine.index, text, Reach("/", descend=True, withdrawn=True))
+    return any(head.object_id in gone for head in heads or ())

@@ -3,7 +3,7 @@
 `ObjectReads` is also the `View` for planning a patch.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,7 @@ from treering.extensions.postgres.connection.transactions import Row, Transactio
 from treering.extensions.postgres.ledger.log_tables import EventTable
 from treering.ports.ledger import Altered, noted
 from treering.stores.rows.damage import row_of
-from treering.stores.rows.packing import unpack, unpack_object
+from treering.stores.rows.packing import text_hash, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Newest,
@@ -287,6 +287,13 @@ class ObjectReads(SegmentReads):
     With `checks`, objects and segments are verified against the audit log when they are read. `Corrupt` names the data
     that was modified.
     """
+
+    def sources_with(self, texts: Collection[str]) -> list[tuple[str, str]]:
+        """Return the texts that segments have, with the ids of their sources, in order."""
+        known = {text_hash(text): text for text in texts}
+        sql = "SELECT hash, source_id FROM segments WHERE space = %(space)s AND hash = ANY(%(hashes)s)"
+        rows = self._transaction.rows(sql, hashes=list(known))
+        return sorted({(known[bytes(key)], source_id) for key, source_id in rows})
 
     def exists(self, identity: str) -> bool:
         """Return whether an object has this id."""

@@ -1,6 +1,5 @@
 """Writes to the tables of objects: the changes of a patch are collected, and written in one statement per table."""
 
-import hashlib
 from collections.abc import Iterable
 
 from treering.core.objects import Knowledge, Object, Source
@@ -11,7 +10,7 @@ from treering.core.writing.integrity import references_of
 from treering.extensions.postgres.connection.failures import body_of, packed, to_column
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
-from treering.stores.rows.packing import unpack
+from treering.stores.rows.packing import text_hash, unpack
 from treering.stores.rows.verification import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of
 
 _TYPED = tuple(f"{name} integer" if name == "revision" else f"{name} text" for name in OBJECT_COLUMNS)
@@ -65,7 +64,7 @@ class ObjectWrites:
 
     def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
         """Store the text of a new segment. Equal texts are stored once."""
-        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        key = text_hash(text)
         if key not in self._texts:
             self._texts[key] = packed(text)
         self._segments.append((source_id, segment_id, key, packed(place), None))

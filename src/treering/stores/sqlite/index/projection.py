@@ -17,7 +17,7 @@ from treering.stores.sqlite.index.code_names import purge_names, settle_names
 from treering.stores.sqlite.index.days import add_days, remove_days
 from treering.stores.sqlite.index.graph import settle_ties
 from treering.stores.sqlite.index.places import add_places, remove_places
-from treering.stores.sqlite.index.vector_queue import log_vectors, settle_texts, waiting_counted
+from treering.stores.sqlite.index.vector_queue import CURRENT, log_vectors, settle_texts, waiting_counted
 from treering.stores.sqlite.index.words import add_words, purge_words, remove_words
 from treering.stores.sqlite.reading import read_state, write_state
 
@@ -29,6 +29,13 @@ _COLUMNS = ("key", "scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
 
 
 _INSERT = f"INSERT INTO passages({', '.join(_COLUMNS)}) VALUES({','.join('?' * len(_COLUMNS))})"
+
+
+# Most scopes have a current passage, which an index finds at once.
+_FORGET_SCOPES = (
+    "DELETE FROM passage_scopes WHERE NOT EXISTS (SELECT 1 FROM passages p WHERE scope_id = passage_scopes.id AND "  # noqa: S608 - a constant
+    f"{CURRENT}) AND NOT EXISTS (SELECT 1 FROM passages WHERE scope_id = passage_scopes.id)"
+)
 
 
 _AT_ONCE = 1_000  # passages that are collected before they are written
@@ -60,8 +67,8 @@ def apply_changes(
     if fold.shown:
         write_state(connection, SHOWN, read_state(connection, SHOWN) + fold.shown)
     if fold.erased:
-        connection.execute("DELETE FROM passage_scopes WHERE id NOT IN (SELECT DISTINCT scope_id FROM passages)")
-        purge_words(connection)
+        connection.execute(_FORGET_SCOPES)
+        purge_words(connection, fold.erased)
         purge_names(connection, fold.unnamed)
 
 

@@ -6,7 +6,7 @@ same columns, so that withdrawn text neither slows down nor affects the ranking 
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain, starmap
 from math import log
@@ -38,6 +38,19 @@ _FEW = 500  # keys in one statement
 _SHORTEST_NAME = 3  # the minimum for a trigram index
 
 
+_FIRST_LIST = 1 << 53
+"""The number of the first page with removed passages in a table of FTS5."""
+
+
+_ALL_PAGES = 1 << 30
+
+
+_MERGE_DEFAULTS = (
+    ("usermerge", 4),
+    ("deletemerge", 10),
+)  # https://sqlite.org/fts5.html#the_deletemerge_configuration_option
+
+
 # Terms that FTS5 does not change: see `WORD_TOKENIZER`.
 PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
 
@@ -63,10 +76,33 @@ def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> Non
         connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 - our tables
 
 
-def purge_words(connection: apsw.Connection) -> None:
-    """Rewrite the index without removed passages. The cost grows with the whole index."""
+def purge_words(connection: apsw.Connection, keys: Collection[int]) -> None:
+    """Rewrite the segments of the index that still contain removed passages.
+
+    The cost grows with the segments: a passage that was added last is in a small one, most others are in the largest.
+    """
     for table in FULL_TEXT:
-        connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+        if _contains_removed(connection, table, keys):
+            _merge(connection, table)
+            if _contains_removed(connection, table, keys):
+                connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+
+
+def _contains_removed(connection: apsw.Connection, table: str, keys: Collection[int]) -> bool:
+    """Return whether segments contain removed passages, which FTS5 lists until it rewrites the segment.
+
+    A page of such a list has the size of its numbers in the first byte, and begins with 8 bytes. Its number is beyond
+    those of the other pages of segments: https://sqlite.org/src/file/ext/fts5/fts5_index.c.
+    """
+    sql = f"SELECT block FROM {table}_data WHERE id >= ?"  # noqa: S608 - our tables
+    pages = (block for (block,) in connection.execute(sql, (_FIRST_LIST,)))
+    return any(np.isin(list(keys), np.frombuffer(page[8:], ">u4" if page[0] == 4 else ">u8")).any() for page in pages)
+
+
+def _merge(connection: apsw.Connection, table: str) -> None:
+    """Merge the levels of segments of which one passage in a hundred or more was removed."""
+    for command, value in (("usermerge", 16), ("deletemerge", 1), ("merge", _ALL_PAGES), *_MERGE_DEFAULTS):
+        connection.execute(f"INSERT INTO {table}({table}, rank) VALUES(?, ?)", (command, value))
 
 
 def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int) -> list[Scored]:

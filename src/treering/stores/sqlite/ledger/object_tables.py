@@ -3,8 +3,7 @@
 `ObjectTables` is also the `View` for planning a patch.
 """
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -16,7 +15,7 @@ from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Cited, Erased, Linked, Put, Unlinked, Write
 from treering.ports.ledger import Altered, noted
 from treering.stores.rows.damage import row_of
-from treering.stores.rows.packing import pack, pack_row, unpack, unpack_object
+from treering.stores.rows.packing import pack, pack_row, text_hash, unpack, unpack_object
 from treering.stores.rows.read_checks import (
     HINT,
     Body,
@@ -216,6 +215,12 @@ class ObjectTables:
                     self._require_absent(source_id, segment_id)
         return segments
 
+    def sources_with(self, texts: Collection[str]) -> list[tuple[str, str]]:
+        """Return the texts that segments have, with the ids of their sources, in order."""
+        known = {text_hash(text): text for text in texts}
+        sql = "SELECT t.hash, s.source_id FROM texts t JOIN segments s ON s.text_row = t.row WHERE t.hash IN (?*)"
+        return sorted({(known[key], source_id) for key, source_id in in_batches(self._connection, sql, list(known))})
+
     def load(self, stored: str) -> Object:
         """Parse an object from its stored form and the texts of its segments."""
         return unpack_object(stored, self._words_of)
@@ -244,7 +249,7 @@ class ObjectTables:
 
     def _keep_words(self, source_id: str, new: Sequence[tuple[str, str, str]]) -> None:
         """Store the texts and places of new segments. Equal texts are stored once."""
-        hashes = [hashlib.blake2b(text.encode(), digest_size=16).digest() for _, text, _ in new]
+        hashes = [text_hash(text) for _, text, _ in new]
         sql = "INSERT INTO texts(hash, body) VALUES(?, ?) ON CONFLICT(hash) DO NOTHING"
         texts = zip(hashes, new, strict=True)
         self._connection.executemany(sql, ((key, pack(text)) for key, (_, text, _) in texts))

@@ -21,6 +21,7 @@ from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, by_object, verify_rows
+from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
 from treering.stores.sqlite.ledger.snapshot import LogTables
@@ -202,6 +203,9 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         note_erasure(self._transaction, sequence)
 
 
+_ATTEMPTS = 5  # to begin while the log is empty
+
+
 def note_erasure(connection: apsw.Connection, seq: int) -> None:
     """Store, in the transaction of an erasure, that the file and its log must be overwritten."""
     connection.execute("INSERT OR REPLACE INTO overwriting(seq, vacuumed) VALUES(?, 0)", (seq,))
@@ -213,14 +217,16 @@ def is_overwriting_due(connection: apsw.Connection) -> bool:
 
 
 def overwrite(connection: apsw.Connection) -> None:
-    """Rewrite the file without erased data, and truncate its log. Outside of a transaction.
+    """Overwrite erased data in the file, and truncate its log. Outside of a transaction.
 
-    Raises `apsw.BusyError` if another process reads or writes. The note is retained then. Later erasures have their own
-    notes.
+    Only the free space is overwritten. The file is rewritten if that is not possible, or if much of it is free. Raises
+    `apsw.BusyError` if another process reads or writes. The note is retained then. Later erasures have their own notes.
     """
     if not is_overwriting_due(connection):
         return
     newest, vacuumed = next(connection.execute("SELECT max(seq), min(vacuumed) FROM overwriting"))
+    if not vacuumed and is_worth_clearing(connection) and _clear(connection, newest):
+        return
     if not vacuumed:
         # In memory, the copy that VACUUM makes would take as much as the file.
         connection.execute("PRAGMA temp_store=FILE; VACUUM; PRAGMA temp_store=MEMORY")
@@ -228,3 +234,28 @@ def overwrite(connection: apsw.Connection) -> None:
     if connection.filename:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     connection.execute("DELETE FROM overwriting WHERE seq <= ?", (newest,))
+
+
+def _clear(connection: apsw.Connection, newest: int) -> bool:
+    """Clear the free space of the file, and delete the notes of erasures; return whether that was possible."""
+    _begin_with_empty_log(connection)
+    try:
+        is_clear = clear_free_space(connection)
+        if is_clear:
+            connection.execute("DELETE FROM overwriting WHERE seq <= ?", (newest,))
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return is_clear
+
+
+def _begin_with_empty_log(connection: apsw.Connection) -> None:
+    """Move the log into the file and begin a write transaction; again if another process wrote in between."""
+    for _ in range(_ATTEMPTS):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.execute("BEGIN IMMEDIATE")
+        if is_log_empty(connection):
+            return
+        connection.execute("ROLLBACK")
+    raise apsw.BusyError("other processes write all the time")
