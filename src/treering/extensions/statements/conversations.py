@@ -5,8 +5,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
-from functools import cached_property
-from itertools import accumulate, count, groupby, islice, takewhile
+from itertools import accumulate, groupby, islice
 from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -14,7 +13,7 @@ from weakref import WeakKeyDictionary
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import pairs
-from treering.extensions.statements.contested import contested
+from treering.extensions.statements.contested import contesting
 from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
@@ -48,7 +47,7 @@ _State = tuple[str, int, str]
 """A source, its revision and its fingerprint, which begins with the number of its messages."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StatedConversation:
     """What a conversation states, and where its messages are."""
 
@@ -57,17 +56,10 @@ class StatedConversation:
     """The first segment of each message, by position."""
     positions: Mapping[TurnPlace, int]
 
-    @cached_property
-    def contested(self) -> Mapping[int, Sequence[tuple[Statement, Statement]]]:
-        """The contested statements of each message, each with the latest one that contests it."""
-        disputed: dict[int, list[tuple[Statement, Statement]]] = {}
-        for identity, other in contested(self.ledger).items():
-            disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
-        return disputed
-
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
         """Return the turn that contests what a message states about some topics, if any does."""
-        others = [other for one, other in self.contested.get(position, ()) if not topics or one.things & topics]
+        stated = (one for one in self.ledger.stated_in(position) if not topics or one.things & topics)
+        others = [other for one in stated if (other := contesting(self.ledger, one))]
         return self.turns.get(others[-1].message) if others else None
 
 
@@ -82,11 +74,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A conversation as read: all of it, and the ledger without its last source, which alone changes often."""
+    """A conversation as read, the ledger without its last source, which alone changes often, and what that states."""
 
     states: tuple[_State, ...]
     conversation: StatedConversation
     closed: StatementLedger
+    last: tuple[Statement, ...]
 
 
 @dataclass(slots=True)
@@ -141,11 +134,11 @@ def replaced_turns(
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
         positions = {place: conversation.positions.get(place, -1) for place in group}
-        replaced, hits = conversation.ledger.replaced_messages(asked.topics), frozenset(positions.values())
-        ranks = list(positions.values())
+        ledger, ranks = conversation.ledger, list(positions.values())
         for rank, (place, position) in enumerate(positions.items()):
-            one, other = replaced.get(position), conversation.contesting(position, asked.topics)
-            leading = _leading(conversation.ledger, position, asked, hits)
+            one = ledger.replaced_message(position, asked.topics)
+            other = conversation.contesting(position, asked.topics)
+            leading = _leading(ledger, position, asked, frozenset(ranks))
             latest = one.relation.source.message if leading is None and one else leading
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
@@ -183,19 +176,19 @@ def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: Col
     `and evenings?` instead. One that is not among the hits must have retired the statement for sure.
     """
     best, leading = 0.0, None
-    for old in _stated_in(ledger, position):
-        chances, retiring = dict(ledger.chances.get(old.id, ())), ledger.replacement(old.id)
+    among_hits = [new for message in hits - {position} for new in ledger.stated_in(message)]
+    for old in ledger.stated_in(position):
+        retiring = ledger.replacement(old.id)
         known = retiring or ledger.doubted.get(old.id)
         if known and known.kind == "repeats":
             continue
-        for identity in {*chances, known.source.id} if known else chances:
-            new = ledger.statements[identity]
-            is_absent = new.message not in hits and not (retiring and identity == retiring.source.id)
-            if new.message == position or is_absent or not asked.accepts(new):
+        is_absent = retiring and retiring.source.message not in hits
+        for new in [*among_hits, ledger.statements[retiring.source.id]] if retiring and is_absent else among_hits:
+            is_known = known is not None and new.id == known.source.id
+            chance = ledger.chance(old.id, new.id)
+            if not (chance or is_known) or not asked.accepts(new):
                 continue
-            is_known = known is not None and identity == known.source.id
-            chance = chances.get(identity, MIN_CHANCE)
-            if (weight := _weight(ledger, new, old, chance, asked, is_known=is_known)) > best:
+            if (weight := _weight(ledger, new, old, chance or MIN_CHANCE, asked, is_known=is_known)) > best:
                 best, leading = weight, new.message
     return leading
 
@@ -207,7 +200,7 @@ def _weight(
 
     A short one (`make it 8`) that replaced the other is about what the other is about.
     """
-    numbers, message = TUNING.replacing, _stated_in(ledger, new.message)
+    numbers, message = TUNING.replacing, ledger.stated_in(new.message)
     topics = topics_of(new.author).union(*(one.topics for one in message))
     if (
         is_known
@@ -225,11 +218,6 @@ def _weight(
     )
 
 
-def _stated_in(ledger: StatementLedger, message: int) -> list[Statement]:
-    numbers = takewhile(lambda number: (message, number) in ledger.statements, count())
-    return [ledger.statements[message, number] for number in numbers]
-
-
 def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf], list[TurnPlace]]:
     """Return the places of turns by the scope, the origin and the state of their conversations."""
     grouped: dict[tuple[str, str, AsOf], list[TurnPlace]] = {}
@@ -245,10 +233,8 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
     if known and known.states == states:
         return known.conversation
     parts = [_part(engine, cache, state) for state in states]
-    closed = _closed(known, states, parts)
-    ledger = closed.copy()
-    ledger.extend(parts[-1].statements if parts else ())
-    made = _Known(states, _joined(ledger, parts), closed)
+    closed, last = _closed(known, states, parts), parts[-1].statements if parts else ()
+    made = _Known(states, _joined(_with_last(known, closed, last), parts), closed, last)
     _remember(cache, cache.conversations, place, made, MAX_LEDGERS)
     return made.conversation
 
@@ -285,6 +271,14 @@ def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_P
     ledger = known.closed.copy()
     for part in parts[len(read) : -1]:
         ledger.extend(part.statements)
+    return ledger
+
+
+def _with_last(known: _Known | None, closed: StatementLedger, last: tuple[Statement, ...]) -> StatementLedger:
+    """Return the ledger with the statements of the last source, going on from those that were read before."""
+    has_grown = known and known.closed is closed and last[: len(known.last)] == known.last
+    ledger = known.conversation.ledger.copy() if known and has_grown else closed.copy()
+    ledger.extend(last[len(known.last) :] if known and has_grown else last)
     return ledger
 
 
