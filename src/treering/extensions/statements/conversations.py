@@ -2,12 +2,12 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 from itertools import accumulate, groupby, islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from treering.core.evidence import Segment, Turn
@@ -26,10 +26,8 @@ from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
-MAX_SOURCES = 2_000
-"""Sources whose statements stay in memory: about 40 messages each."""
-MAX_LEDGERS = 50
-"""Conversations whose ledgers stay in memory."""
+MAX_REMEMBERED_MESSAGES = 10_000
+"""Messages of conversations that stay in memory: 20 to 90 KB each with what they state."""
 MAX_CONVERSATIONS = 5
 """Conversations of hits that are read: each costs a round trip to the store."""
 MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
@@ -41,8 +39,6 @@ _STEP = 1_000
 MAX_STATEMENTS = 5
 """Statements of a message that count for it."""
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 _State = tuple[str, int, str]
 """A source, its revision and its fingerprint, which begins with the number of its messages."""
 
@@ -74,19 +70,23 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A conversation as read, the ledger without its last source, which alone changes often, and what that states."""
+    """A conversation as read: all of it, and the ledger without its last source, which alone changes often."""
 
     states: tuple[_State, ...]
+    parts: tuple[_Part, ...]
     conversation: StatedConversation
     closed: StatementLedger
-    last: tuple[Statement, ...]
+
+    @property
+    def last(self) -> tuple[Statement, ...]:
+        """The statements of the last source."""
+        return self.parts[-1].statements if self.parts else ()
 
 
 @dataclass(slots=True)
 class _Cache:
     """The conversations read from one open space. A newer state replaces an older one, which may be withdrawn."""
 
-    parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
     conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
@@ -169,7 +169,7 @@ class _Question:
         return self.until is None or (new.at is not None and new.at.astimezone(self.zone).date() <= self.until)
 
 
-def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: Collection[int]) -> int | None:
+def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: frozenset[int]) -> int | None:
     """Return the message that belongs above an earlier one in the answer to a question, if there is one.
 
     It retired or may have ended a statement of the earlier one, and is about the question, too: `Three` may answer
@@ -232,11 +232,24 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
         known = cache.conversations.get(place)
     if known and known.states == states:
         return known.conversation
-    parts = [_part(engine, cache, state) for state in states]
-    closed, last = _closed(known, states, parts), parts[-1].statements if parts else ()
-    made = _Known(states, _joined(_with_last(known, closed, last), parts), closed, last)
-    _remember(cache, cache.conversations, place, made, MAX_LEDGERS)
+    read = dict(zip(known.states, known.parts, strict=True)) if known else {}
+    parts = tuple(read.get(state) or _part(engine, state) for state in states)
+    closed = _closed(known, states, parts)
+    ledger = _with_last(known, closed, parts[-1].statements if parts else ())
+    made = _Known(states, parts, _joined(ledger, parts), closed)
+    with cache.lock:
+        cache.conversations[place] = made
+        cache.conversations.move_to_end(place)
+        _forget_oldest(cache.conversations)
     return made.conversation
+
+
+def _forget_oldest(conversations: OrderedDict[tuple[str, str], _Known]) -> None:
+    """Drop conversations, but not the newest one, down to `MAX_REMEMBERED_MESSAGES`."""
+    count = sum(len(one.conversation.turns) for one in conversations.values())
+    while count > MAX_REMEMBERED_MESSAGES and len(conversations) > 1:
+        _, oldest = conversations.popitem(last=False)
+        count -= len(oldest.conversation.turns)
 
 
 def _joined(ledger: StatementLedger, parts: Sequence[_Part]) -> StatedConversation:
@@ -282,24 +295,9 @@ def _with_last(known: _Known | None, closed: StatementLedger, last: tuple[Statem
     return ledger
 
 
-def _remember(cache: _Cache, table: OrderedDict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
-    with cache.lock:
-        table[key] = value
-        table.move_to_end(key)
-        while len(table) > most:
-            table.popitem(last=False)
-
-
-def _part(engine: Engine, cache: _Cache, state: _State) -> _Part:
-    source_id = state[0]
-    with cache.lock:
-        known = cache.parts.get(source_id)
-    if known and known[0] == state:
-        return known[1]
-    source = engine.ledger.get(source_id)
-    part = _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
-    _remember(cache, cache.parts, source_id, (state, part), MAX_SOURCES)
-    return part
+def _part(engine: Engine, state: _State) -> _Part:
+    source = engine.ledger.get(state[0])
+    return _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
 
 
 def said_of(message: Message, position: int, zone: TimeZone) -> SaidMessage:
