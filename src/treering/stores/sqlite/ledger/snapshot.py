@@ -238,7 +238,7 @@ class SqliteSnapshot(Snapshot):
             ids = _candidates(self._connection, selection)
         else:
             ids = _begun_by(self._connection, selection, self.sequence(selection.as_of))
-        items = _each(reversed(ids), self._get_at(selection.as_of), altered)
+        items = _each(ids, self._get_at(selection.as_of), altered)
         selected = (item for item in items if selects(selection, item))
         return list(islice(selected, selection.newest or None))[::-1]
 
@@ -303,8 +303,8 @@ def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
 _NAMING = {"origin": "origin", "title": "title"}
 
 
-def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
-    """Return candidates by scope, type and filter. They are checked again on the objects themselves."""
+def _candidates(connection: apsw.Connection, selection: Selection) -> Iterator[str]:
+    """Return candidates by scope, type and filter, newest first. They are checked again on the objects themselves."""
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
@@ -317,17 +317,17 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     among = of_types(selection.types, "+id" if is_named else "id")
     types = f"AND {kind} IN ({_marks(selection.types)}) AND {among.sql}" if selection.types else ""
     where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {filtered.sql}"
-    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
+    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id DESC"  # noqa: S608 - marks, and what `condition` wrote
     within = (len(prefix), prefix) if selection.descend else ()
     bindings = [*scopes, *within, *selection.types, *among.bindings, *named.bindings, *filtered.bindings]
-    return [identity for (identity,) in connection.execute(sql, bindings)]
+    return (identity for (identity,) in connection.execute(sql, bindings))
 
 
-def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> list[str]:
-    """Return the ids of objects of some types that existed at an event."""
+def _begun_by(connection: apsw.Connection, selection: Selection, seq: int) -> Iterator[str]:
+    """Return the ids of objects of some types that existed at an event, newest first."""
     types = of_types(selection.types, "id")
-    sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id"  # noqa: S608 - marks
-    return [identity for (identity,) in connection.execute(sql, (seq, *types.bindings))]
+    sql = f"SELECT DISTINCT id FROM revisions WHERE seq <= ? AND {types.sql} ORDER BY id DESC"  # noqa: S608 - marks
+    return (identity for (identity,) in connection.execute(sql, (seq, *types.bindings)))
 
 
 def _marks(values: Sequence[str]) -> str:
