@@ -13,7 +13,6 @@ from treering.ports.runtime import check_interrupt, note_commit, uninterrupted
 from treering.stores.sqlite.errors import closed, translated
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
 from treering.stores.sqlite.readers import ReadConnection, Readers
-from treering.stores.sqlite.reading import OCCURRENCES, occurrences
 
 AnyConnection = TypeVar("AnyConnection", bound=apsw.Connection)
 
@@ -263,7 +262,6 @@ class Database:
         # Spaces have no triggers or views. Those from other programs are not run.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-        connection.register_fts5_function(OCCURRENCES, occurrences)
         connection.set_progress_handler(_has_to_end, _STEPS)
         connection.set_busy_timeout(self._patience_ms)
         if not connection.readonly("main"):

@@ -47,16 +47,6 @@ def integers(joined: str | None) -> Integers:
     return np.fromstring(joined or "", np.int64, sep=",")
 
 
-OCCURRENCES = "occurrences"
-"""The name of `occurrences` in SQL, for FTS5 tables. Its arguments are a weight for each column."""
-
-
-def occurrences(table: apsw.FTS5ExtensionApi, *weights: Any) -> float:
-    """Return the number of occurrences of the first phrase of a query in a row, weighted by column."""
-    found = (weight * len(table.phrase_column_offsets(0, column)) for column, weight in enumerate(weights))
-    return float(sum(found))
-
-
 def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
     """Return the keys of all current passages, with the numbers of their scopes and texts."""
     keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))

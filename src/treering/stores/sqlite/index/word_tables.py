@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
+from weakref import WeakSet
 
 import apsw
 import numpy as np
@@ -15,7 +17,7 @@ from treering.stores.sqlite.filters import ALWAYS
 from treering.stores.sqlite.index.passage_log import SqliteLog
 from treering.stores.sqlite.index.tables import WORDS
 from treering.stores.sqlite.index.words import COLUMNS, PLAIN_TERM, WEIGHTS, numbers_in, ranked_rows, totals, vocabulary
-from treering.stores.sqlite.reading import OCCURRENCES, in_batches, integers
+from treering.stores.sqlite.reading import in_batches, integers
 from treering.stores.sqlite.sight import fts_query
 
 # One number for each occurrence of a term: the key of the passage, and the first letter of the column.
@@ -26,8 +28,10 @@ _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_doc
 
 
 _COLUMNS = 4
+_COUNTING: WeakSet[apsw.Connection] = WeakSet()
+"""The connections that have the function `occurrences`."""
 
-_MATCHES = f"SELECT rowid, {OCCURRENCES}({WORDS}, {{weights}}) FROM {WORDS} WHERE {WORDS} MATCH ? AND rowid IN (?*)"  # noqa: S608 - our table
+_MATCHES = f"SELECT rowid, occurrences({WORDS}, {{weights}}) FROM {WORDS} WHERE {WORDS} MATCH ? AND rowid IN (?*)"  # noqa: S608 - our table
 _ROLE_WEIGHTS = (0.0, 0.0, 0.0, 1.0)
 """Roles are terms in the column of scopes."""
 MAX_LOOKED_UP = 50
@@ -107,9 +111,7 @@ class WordTables:
         if known is None or len(changed) > MAX_LOOKED_UP:
             return None
         if changed:
-            sql = _MATCHES.format(weights=", ".join(map(str, weights)))
-            found = in_batches(connection, sql, changed, before=(fts_query([term]),))
-            known = known.renewed(changed, {key: count for key, count in found if count})
+            known = known.renewed(changed, _looked_up(connection, term, changed, weights))
             self._table.keep(term, known)
         return known
 
@@ -122,6 +124,23 @@ class WordTables:
         rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
         keys, lengths = zip(*rows, strict=True)
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **totals(connection))
+
+
+def _looked_up(
+    connection: apsw.Connection, term: str, keys: Sequence[int], weights: Sequence[float]
+) -> dict[int, float]:
+    """Return the occurrences of a term in those of some passages that contain it, weighted by column."""
+    if connection not in _COUNTING:
+        connection.register_fts5_function("occurrences", _occurrences)
+        _COUNTING.add(connection)
+    sql = _MATCHES.format(weights=", ".join(map(str, weights)))
+    return {key: count for key, count in in_batches(connection, sql, keys, before=(fts_query([term]),)) if count}
+
+
+def _occurrences(table: apsw.FTS5ExtensionApi, *weights: Any) -> float:
+    """Return the number of occurrences of the first phrase of a query in a row, weighted by column."""
+    found = (weight * len(table.phrase_column_offsets(0, column)) for column, weight in enumerate(weights))
+    return float(sum(found))
 
 
 def _read(connection: apsw.Connection, term: str, weights: Sequence[float]) -> Postings:
