@@ -46,10 +46,21 @@ def test_postings_not_asked_for_lately_are_forgotten_where_they_are_too_many():
     assert all(made.find(term) is not None for term in "acd")
 
 
-def test_a_change_forgets_postings_and_takes_new_lengths():
+def test_a_change_takes_new_lengths_and_names_changed_passages():
+    made = table([3, 3])
+    made.keep("a", postings(0))
+    made.renew([0, 4], np.array([0, 4]), np.array([3, 12]), rows=3, total=18)
+    assert made.find("a") is not None
+    assert list(made.changed_since("a")) == [0, 4]
+    made.keep("a", made.find("a").renewed([0, 4], {4: 2.0}))
+    assert made.find("a").keys.tolist() == [4]
+    assert not made.changed_since("a")
+    keys, _ = made.rank([postings(0, 4)], 5)
+    assert keys.tolist() == [0, 4]
+
+
+def test_a_removal_forgets_postings():
     made = table([3, 3])
     made.keep("a", postings(0))
     made.renew([1, 4], np.array([4]), np.array([12]), rows=2, total=15)
     assert made.find("a") is None
-    keys, _ = made.rank([postings(0, 4)], 5)
-    assert keys.tolist() == [0, 4]

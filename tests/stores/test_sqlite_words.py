@@ -10,7 +10,6 @@ from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.patch import Erase
 from treering.ports.search import TextRequest
-from treering.stores.sqlite.index import text as text_search
 from treering.stores.sqlite.index import word_tables
 from treering.stores.sqlite.index.tables import create_tables
 from treering.stores.sqlite.index.words import lost_terms, purge_words, rank_words
@@ -247,21 +246,31 @@ def test_read_of_the_past_ranks_earlier_passages(path):
     space.ledger.close()
 
 
-def test_postings_are_read_once_while_nothing_is_written(path, monkeypatch):
+def test_postings_are_read_once_and_follow_writes(path, monkeypatch):
     space = open_space(path)
     space.commit(space.make.source("Bees hum.", origin="1"))
     reads = []
-    tables = text_search.WordTables
-    read = tables._read
+    read = word_tables._read
     monkeypatch.setattr(
-        tables, "_read", lambda self, connection, term: (reads.append(term), read(self, connection, term))[1]
+        word_tables, "_read", lambda connection, term, weights: reads.append(term) or read(connection, term, weights)
     )
     for _ in range(3):
         asked(space, "hum", "bee")
     assert reads == ["hum", "bee"]
-    space.commit(space.make.source("Ants hum.", origin="2"))
-    assert len(asked(space, "hum")) == 2
-    assert reads == ["hum", "bee", "hum"]
+    space.commit(space.make.source("Ants hum, and hum.", origin="2"))
+    assert len(agrees(space, "hum", "bee")) == 2
+    assert reads == ["hum", "bee"]
+    space.ledger.close()
+
+
+def test_postings_of_removed_passages_leave_memory(path):
+    space = open_space(path)
+    bees = space.make.source("Bees hum.", origin="1")
+    space.commit(bees)
+    assert asked(space, "bee")
+    space.erase(bees)
+    assert not asked(space, "ant")
+    assert space.index.text._words._table.find("bee") is None
     space.ledger.close()
 
 

@@ -7,7 +7,8 @@ from recollection_parts import BEGAN
 from space_parts import open_space
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.search import DiscussionSearch
-from treering.extensions.statements import pairs
+from treering.extensions.statements import conversations, pairs
+from treering.extensions.statements.conversations import conversation_at, forget
 from treering.extensions.statements.statement import Statement
 from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import ReplacingTurn, asks_about_past
@@ -129,6 +130,27 @@ def test_statements_in_long_discussions_are_stored_by_message(space):
     after = [block.revision for block in discussion.log.blocks()]
     assert after[: len(before) - 1] == before[:-1]
     assert "70 euros now (was: errand 59 costs 59 euros)" in discussion.state()
+
+
+def test_statements_read_one_by_one_are_those_read_at_once(space):
+    discussion, scope = opened(space), "/discussion/d"
+    texts = [f"errand {at % 4} costs {at} euros now" for at in range(12)]
+    for at, text in enumerate(texts):
+        tell(discussion, text, start=at)
+        grown = conversation_at(space.engine, scope=scope, root="discussion:d").ledger
+    forget(space.engine)
+    whole = conversation_at(space.engine, scope=scope, root="discussion:d").ledger
+    assert (grown.statements, grown.retired) == (whole.statements, whole.retired)
+    assert whole.retired
+
+
+def test_oldest_conversations_leave_memory(space, monkeypatch):
+    monkeypatch.setattr(conversations, "MAX_REMEMBERED_MESSAGES", 5)
+    for name in "abc":
+        tell(opened(space, name), *DENTIST)
+        conversation_at(space.engine, scope=f"/discussion/{name}", root=f"discussion:{name}")
+    remembered = conversations._CACHES[space.engine.index].conversations
+    assert [root for _, root in remembered] == ["discussion:c"]
 
 
 WIFI = (("Ben", "The wifi password is tulip42"), ("Cleo", "The wifi password is rose17"))

@@ -2,19 +2,18 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
-from functools import cached_property
-from itertools import accumulate, count, groupby, islice, takewhile
+from itertools import accumulate, groupby, islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import pairs
-from treering.extensions.statements.contested import contested
+from treering.extensions.statements.contested import contesting
 from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
@@ -27,10 +26,8 @@ from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
-MAX_SOURCES = 2_000
-"""Sources whose statements stay in memory: about 40 messages each."""
-MAX_LEDGERS = 50
-"""Conversations whose ledgers stay in memory."""
+MAX_REMEMBERED_MESSAGES = 10_000
+"""Messages of conversations that stay in memory: 20 to 90 KB each with what they state."""
 MAX_CONVERSATIONS = 5
 """Conversations of hits that are read: each costs a round trip to the store."""
 MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
@@ -42,13 +39,11 @@ _STEP = 1_000
 MAX_STATEMENTS = 5
 """Statements of a message that count for it."""
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 _State = tuple[str, int, str]
 """A source, its revision and its fingerprint, which begins with the number of its messages."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StatedConversation:
     """What a conversation states, and where its messages are."""
 
@@ -57,17 +52,10 @@ class StatedConversation:
     """The first segment of each message, by position."""
     positions: Mapping[TurnPlace, int]
 
-    @cached_property
-    def contested(self) -> Mapping[int, Sequence[tuple[Statement, Statement]]]:
-        """The contested statements of each message, each with the latest one that contests it."""
-        disputed: dict[int, list[tuple[Statement, Statement]]] = {}
-        for identity, other in contested(self.ledger).items():
-            disputed.setdefault(identity[0], []).append((self.ledger.statements[identity], other))
-        return disputed
-
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
         """Return the turn that contests what a message states about some topics, if any does."""
-        others = [other for one, other in self.contested.get(position, ()) if not topics or one.things & topics]
+        stated = (one for one in self.ledger.stated_in(position) if not topics or one.things & topics)
+        others = [other for one in stated if (other := contesting(self.ledger, one))]
         return self.turns.get(others[-1].message) if others else None
 
 
@@ -85,15 +73,20 @@ class _Known:
     """A conversation as read: all of it, and the ledger without its last source, which alone changes often."""
 
     states: tuple[_State, ...]
+    parts: tuple[_Part, ...]
     conversation: StatedConversation
     closed: StatementLedger
+
+    @property
+    def last(self) -> tuple[Statement, ...]:
+        """The statements of the last source."""
+        return self.parts[-1].statements if self.parts else ()
 
 
 @dataclass(slots=True)
 class _Cache:
     """The conversations read from one open space. A newer state replaces an older one, which may be withdrawn."""
 
-    parts: OrderedDict[str, tuple[_State, _Part]] = field(default_factory=OrderedDict)
     conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
@@ -141,11 +134,11 @@ def replaced_turns(
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
         positions = {place: conversation.positions.get(place, -1) for place in group}
-        replaced, hits = conversation.ledger.replaced_messages(asked.topics), frozenset(positions.values())
-        ranks = list(positions.values())
+        ledger, ranks = conversation.ledger, list(positions.values())
         for rank, (place, position) in enumerate(positions.items()):
-            one, other = replaced.get(position), conversation.contesting(position, asked.topics)
-            leading = _leading(conversation.ledger, position, asked, hits)
+            one = ledger.replaced_message(position, asked.topics)
+            other = conversation.contesting(position, asked.topics)
+            leading = _leading(ledger, position, asked, frozenset(ranks))
             latest = one.relation.source.message if leading is None and one else leading
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
@@ -176,26 +169,26 @@ class _Question:
         return self.until is None or (new.at is not None and new.at.astimezone(self.zone).date() <= self.until)
 
 
-def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: Collection[int]) -> int | None:
+def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: frozenset[int]) -> int | None:
     """Return the message that belongs above an earlier one in the answer to a question, if there is one.
 
     It retired or may have ended a statement of the earlier one, and is about the question, too: `Three` may answer
     `and evenings?` instead. One that is not among the hits must have retired the statement for sure.
     """
     best, leading = 0.0, None
-    for old in _stated_in(ledger, position):
-        chances, retiring = dict(ledger.chances.get(old.id, ())), ledger.replacement(old.id)
+    among_hits = [new for message in hits - {position} for new in ledger.stated_in(message)]
+    for old in ledger.stated_in(position):
+        retiring = ledger.replacement(old.id)
         known = retiring or ledger.doubted.get(old.id)
         if known and known.kind == "repeats":
             continue
-        for identity in {*chances, known.source.id} if known else chances:
-            new = ledger.statements[identity]
-            is_absent = new.message not in hits and not (retiring and identity == retiring.source.id)
-            if new.message == position or is_absent or not asked.accepts(new):
+        is_absent = retiring and retiring.source.message not in hits
+        for new in [*among_hits, ledger.statements[retiring.source.id]] if retiring and is_absent else among_hits:
+            is_known = known is not None and new.id == known.source.id
+            chance = ledger.chance(old.id, new.id)
+            if not (chance or is_known) or not asked.accepts(new):
                 continue
-            is_known = known is not None and identity == known.source.id
-            chance = chances.get(identity, MIN_CHANCE)
-            if (weight := _weight(ledger, new, old, chance, asked, is_known=is_known)) > best:
+            if (weight := _weight(ledger, new, old, chance or MIN_CHANCE, asked, is_known=is_known)) > best:
                 best, leading = weight, new.message
     return leading
 
@@ -207,7 +200,7 @@ def _weight(
 
     A short one (`make it 8`) that replaced the other is about what the other is about.
     """
-    numbers, message = TUNING.replacing, _stated_in(ledger, new.message)
+    numbers, message = TUNING.replacing, ledger.stated_in(new.message)
     topics = topics_of(new.author).union(*(one.topics for one in message))
     if (
         is_known
@@ -225,11 +218,6 @@ def _weight(
     )
 
 
-def _stated_in(ledger: StatementLedger, message: int) -> list[Statement]:
-    numbers = takewhile(lambda number: (message, number) in ledger.statements, count())
-    return [ledger.statements[message, number] for number in numbers]
-
-
 def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf], list[TurnPlace]]:
     """Return the places of turns by the scope, the origin and the state of their conversations."""
     grouped: dict[tuple[str, str, AsOf], list[TurnPlace]] = {}
@@ -244,13 +232,24 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
         known = cache.conversations.get(place)
     if known and known.states == states:
         return known.conversation
-    parts = [_part(engine, cache, state) for state in states]
+    read = dict(zip(known.states, known.parts, strict=True)) if known else {}
+    parts = tuple(read.get(state) or _part(engine, state) for state in states)
     closed = _closed(known, states, parts)
-    ledger = closed.copy()
-    ledger.extend(parts[-1].statements if parts else ())
-    made = _Known(states, _joined(ledger, parts), closed)
-    _remember(cache, cache.conversations, place, made, MAX_LEDGERS)
+    ledger = _with_last(known, closed, parts[-1].statements if parts else ())
+    made = _Known(states, parts, _joined(ledger, parts), closed)
+    with cache.lock:
+        cache.conversations[place] = made
+        cache.conversations.move_to_end(place)
+        _forget_oldest(cache.conversations)
     return made.conversation
+
+
+def _forget_oldest(conversations: OrderedDict[tuple[str, str], _Known]) -> None:
+    """Drop conversations, but not the newest one, down to `MAX_REMEMBERED_MESSAGES`."""
+    count = sum(len(one.conversation.turns) for one in conversations.values())
+    while count > MAX_REMEMBERED_MESSAGES and len(conversations) > 1:
+        _, oldest = conversations.popitem(last=False)
+        count -= len(oldest.conversation.turns)
 
 
 def _joined(ledger: StatementLedger, parts: Sequence[_Part]) -> StatedConversation:
@@ -288,24 +287,17 @@ def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_P
     return ledger
 
 
-def _remember(cache: _Cache, table: OrderedDict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
-    with cache.lock:
-        table[key] = value
-        table.move_to_end(key)
-        while len(table) > most:
-            table.popitem(last=False)
+def _with_last(known: _Known | None, closed: StatementLedger, last: tuple[Statement, ...]) -> StatementLedger:
+    """Return the ledger with the statements of the last source, going on from those that were read before."""
+    has_grown = known and known.closed is closed and last[: len(known.last)] == known.last
+    ledger = known.conversation.ledger.copy() if known and has_grown else closed.copy()
+    ledger.extend(last[len(known.last) :] if known and has_grown else last)
+    return ledger
 
 
-def _part(engine: Engine, cache: _Cache, state: _State) -> _Part:
-    source_id = state[0]
-    with cache.lock:
-        known = cache.parts.get(source_id)
-    if known and known[0] == state:
-        return known[1]
-    source = engine.ledger.get(source_id)
-    part = _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
-    _remember(cache, cache.parts, source_id, (state, part), MAX_SOURCES)
-    return part
+def _part(engine: Engine, state: _State) -> _Part:
+    source = engine.ledger.get(state[0])
+    return _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
 
 
 def said_of(message: Message, position: int, zone: TimeZone) -> SaidMessage:

@@ -1,7 +1,8 @@
 """The ledger of a conversation: current statements, and the later statements that replaced others."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
 from typing import Literal
 
 from treering.extensions.statements.pairs import Comparison, have_other_modifiers
@@ -27,7 +28,7 @@ class ReplacedMessage:
 MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
 MIN_CHANCE = 0.02
-"""The chance that a statement ended an earlier one, from which on it is stored: a third of all pairs are below it."""
+"""The chance that a statement ended an earlier one, from which on it counts: a third of all pairs are below it."""
 RECENT_STATEMENTS = 24
 """The latest statements that a new one is compared with whatever they are about."""
 
@@ -43,8 +44,8 @@ class StatementLedger:
     """What may have replaced a statement."""
     contexts: dict[_Id, str] = field(default_factory=dict)
     """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
-    chances: dict[_Id, tuple[tuple[_Id, float], ...]] = field(default_factory=dict)
-    """The later statements that may have ended a statement, sure or not, each with its chance."""
+    _comparisons: dict[_Id, Comparison] = field(default_factory=dict)
+    """What each statement was compared with. Chances are computed when they are needed: few are."""
     _speakers: set[str] = field(default_factory=set)
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class StatementLedger:
             dict(self.retired),
             dict(self.doubted),
             dict(self.contexts),
-            dict(self.chances),
+            dict(self._comparisons),
             set(self._speakers),
             list(self._order),
             {topic: list(ids) for topic, ids in self._by_topic.items()},
@@ -82,9 +83,8 @@ class StatementLedger:
         comparison = self.compare(statement)
         for relation in relations_of(comparison):
             self._relate(relation)
-        for old, chance in comparison.chances if statement.is_stated else ():
-            if chance >= MIN_CHANCE and not have_other_modifiers(comparison.new, old):
-                self.chances[old.id] = (*self.chances.get(old.id, ()), (statement.id, chance))
+        if statement.is_stated:
+            self._comparisons[statement.id] = comparison
         self.append(comparison.new)
 
     def compare(self, statement: Statement) -> Comparison:
@@ -100,6 +100,10 @@ class StatementLedger:
         self._order.append(read.id)
         for topic in (*read.things, *(f"@{name}" for name in read.attributes)):
             self._by_topic.setdefault(topic, []).append(read.id)
+
+    def about(self, topic: str) -> Sequence[_Id]:
+        """Return the statements about a thing, retired ones included, oldest first."""
+        return self._by_topic.get(topic, ())
 
     def standing(self) -> list[Statement]:
         """Return the statements that nothing retired, oldest first, whatever their force."""
@@ -129,19 +133,29 @@ class StatementLedger:
             relation = later
         return relation
 
-    def replaced_messages(self, topics: frozenset[str] = frozenset()) -> Mapping[int, ReplacedMessage]:
-        """Return the messages that later ones replaced.
+    def stated_in(self, message: int) -> list[Statement]:
+        """Return the statements of a message."""
+        numbers = takewhile(lambda number: (message, number) in self.statements, count())
+        return [self.statements[message, number] for number in numbers]
+
+    def chance(self, old: _Id, new: _Id) -> float:
+        """Return the chance that a statement ended an earlier one; 0 below `MIN_CHANCE` and if none is known."""
+        comparison = self._comparisons.get(new)
+        if comparison is None or new < old or all(one.id != old for one in comparison.candidates):
+            return 0.0
+        one, chance = next(pair for pair in comparison.chances if pair[0].id == old)
+        return 0.0 if chance < MIN_CHANCE or have_other_modifiers(comparison.new, one) else chance
+
+    def replaced_message(self, message: int, topics: frozenset[str] = frozenset()) -> ReplacedMessage | None:
+        """Return what replaced a message, if later ones did.
 
         Of a message that states several things, the one that has the most of some topics counts, such as those of a
         question; without topics in common, all of them must be replaced.
         """
-        found: dict[int, ReplacedMessage] = {}
-        for message, stated in by_message(self.statements.values()).items():
-            held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
-            changed = [one for one in held if self._is_changed(one.id)]
-            if changed and (replaced := self._replaced(held, changed, topics)):
-                found[message] = replaced
-        return found
+        stated = self.stated_in(message)
+        held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
+        changed = [one for one in held if self._is_changed(one.id)]
+        return self._replaced(held, changed, topics) if changed else None
 
     def _is_changed(self, identity: _Id) -> bool:
         relation = self.retired.get(identity) or self.doubted.get(identity)
@@ -149,7 +163,7 @@ class StatementLedger:
 
     def _replaced(
         self, held: Sequence[Statement], changed: Sequence[Statement], topics: frozenset[str]
-    ) -> "ReplacedMessage | None":
+    ) -> ReplacedMessage | None:
         best = max(changed, key=lambda one: (len(one.topics & topics), one.id))
         rest = [one for one in held if one not in changed]
         common = len(best.topics & topics)

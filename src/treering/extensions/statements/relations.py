@@ -59,10 +59,11 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
+    changeable = {old.id for old in comparison.candidates if may_change(new, old)}
     likely = [
         (chance, old)
-        for old, chance in comparison.chances
-        if (chance >= LIKELY or _takes_over(new, old)) and may_change(new, old)
+        for old, chance in (comparison.chances if changeable else ())
+        if old.id in changeable and (chance >= LIKELY or _takes_over(new, old))
     ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]

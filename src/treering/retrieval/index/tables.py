@@ -359,6 +359,8 @@ def _grown(array: npt.NDArray[Scalar], size: int, axis: int = 0) -> npt.NDArray[
 
 Scores = npt.NDArray[np.float64]
 
+MAX_CHANGES = 100_000
+"""Changed passages since the cache of postings was empty; after that, it is cleared."""
 MIN_POSTINGS = 2_000_000
 """Postings in the cache of recently used terms in a small space: 16 MB."""
 
@@ -380,6 +382,19 @@ class Postings:
     keys: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]
 
+    def renewed(self, changed: Sequence[int], counts: Mapping[int, float]) -> "Postings":
+        """Return the postings after changes. `counts`: occurrences in those of the changed passages that match."""
+        gone = distinct(np.array(changed, np.int32))
+        at = np.searchsorted(self.keys, gone)
+        at = at[self.keys.take(at, mode="clip") == gone] if len(self.keys) else at[:0]
+        if not (len(at) or counts):
+            return self
+        keys, known = np.delete(self.keys, at), np.delete(self.counts, at)
+        new = np.array(sorted(counts), np.int32)
+        places = np.searchsorted(keys, new)
+        added = np.array([counts[key] for key in new.tolist()], np.float32)
+        return Postings(np.insert(keys, places, new), np.insert(known, places, added))
+
 
 @dataclass(frozen=True, slots=True)
 class WeighedPostings:
@@ -399,7 +414,9 @@ class WordTable:
     def __init__(self, *, most_postings: int = 0) -> None:
         self._most = most_postings
         self._cached = 0
-        self._postings: OrderedDict[str, Postings] = OrderedDict()
+        self._postings: OrderedDict[str, tuple[Postings, int]] = OrderedDict()
+        """By term, with the number of changes that they include."""
+        self._changed: list[int] = []
         self._lengths: Scores = np.zeros(0)
         self._rows = 0
         self._usual = 0.0
@@ -413,7 +430,10 @@ class WordTable:
         self.renew((), np.zeros(0, np.int64), np.zeros(0, np.int64), rows=rows, total=total)
 
     def renew(self, changed: Sequence[int], keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
-        """Update to a later snapshot: replace the lengths of `changed` passages by those of `keys`; clear the cache."""
+        """Update to a later snapshot: replace the lengths of `changed` passages by those of `keys`.
+
+        If passages were removed, the cache is cleared, so that their words are not in memory any more.
+        """
         greatest = max((*changed, int(keys.max(initial=-1))), default=-1)
         if greatest >= len(self._lengths):
             larger = np.zeros(greatest + 1 + greatest // 8)
@@ -423,22 +443,30 @@ class WordTable:
         self._lengths[keys] = lengths
         self._rows, self._usual = rows, total / max(1, rows)
         self._norms = None
-        self._postings.clear()
-        self._cached = 0
+        if set(changed) <= set(keys.tolist()) and len(self._changed) <= MAX_CHANGES:
+            self._changed.extend(changed)
+        else:
+            self._postings.clear()
+            self._changed, self._cached = [], 0
 
     def find(self, term: str) -> Postings | None:
         """Return the cached postings of a term."""
         if term in self._postings:
             self._postings.move_to_end(term)
-        return self._postings.get(term)
+            return self._postings[term][0]
+        return None
+
+    def changed_since(self, term: str) -> Sequence[int]:
+        """Return the passages that changed after the postings of a term were cached, or were renewed."""
+        return self._changed[self._postings[term][1] :]
 
     def keep(self, term: str, postings: Postings) -> None:
-        """Cache the postings of a term; evict the least recently used terms if there are too many."""
-        self._postings[term] = postings
-        self._cached += len(postings.keys)
+        """Cache the current postings of a term; evict the least recently used terms if there are too many."""
+        self._cached += len(postings.keys) - (len(self._postings[term][0].keys) if term in self._postings else 0)
+        self._postings[term] = (postings, len(self._changed))
         most = self._most or max(MIN_POSTINGS, POSTINGS_PER_PASSAGE * self._rows)
         while self._cached > most and len(self._postings) > 1:
-            _, evicted = self._postings.popitem(last=False)
+            _, (evicted, _) = self._postings.popitem(last=False)
             self._cached -= len(evicted.keys)
 
     def rank(self, terms: Sequence[Postings], limit: int) -> tuple[Keys, Scores]:

@@ -65,10 +65,10 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
             for at, one in enumerate(ordered)
         )
         ledger = StatementLedger.of(statement for one in said for statement in statements_of(one))
-        for position, replaced in ledger.replaced_messages().items():
-            relation = replaced.relation
-            if relation.kind != "repeats" and not replaced.degree:
-                later[ordered[position].source.id] = ordered[relation.source.message].source.id
+        for position, one in enumerate(ordered):
+            replaced = ledger.replaced_message(position)
+            if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
+                later[one.source.id] = ordered[replaced.relation.source.message].source.id
     return later
 
 

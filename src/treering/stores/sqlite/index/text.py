@@ -13,8 +13,6 @@ from treering.stores.sqlite.index.days import rank_days
 from treering.stores.sqlite.index.places import rank_places
 from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
-    COLUMNS,
-    WEIGHTS,
     count_passages,
     count_words,
     known_words,
@@ -32,7 +30,7 @@ class SqliteTextSearch:
     def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
         self._passing = passing
-        self._words = WordTables(WEIGHTS, COLUMNS)
+        self._words = WordTables()
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
         """Answer several requests from one snapshot."""
