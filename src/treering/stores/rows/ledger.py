@@ -44,7 +44,7 @@ T = TypeVar("T")
 _BATCH = 400
 """Objects of a selection that are read in one snapshot."""
 _IDS_PER_OBJECT = 100
-"""Ids of a selection that are read at a time, for each object that is read at a time: a list may have to be sorted."""
+"""Ids of a whole selection that are read at a time, for each object that is read at a time: a list may be sorted."""
 
 
 class _Objects(Protocol):
@@ -280,7 +280,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def _selected(self, selection: Selection, altered: Altered | None) -> Iterator[Object]:
         """Yield the selected objects, the newest first if only the newest are selected."""
         size = min(_BATCH, selection.newest or _BATCH)
-        limit = _IDS_PER_OBJECT * size
+        limit = size if selection.newest else _IDS_PER_OBJECT * size
         behind, ids, is_last = "", list[str](), False
         while ids or not is_last:
             with self._read() as snapshot:
