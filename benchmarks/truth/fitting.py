@@ -1,8 +1,8 @@
-"""`python -m benchmarks.truth.fitting`: fit the weights of pairs of statements on the labelled conversations.
+"""`python -m benchmarks.truth.fitting`: fit trees for pairs of statements on the labelled conversations.
 
 A label names a statement that no longer holds, and seldom the one that ended it. Of the later statements that may have,
-each counts as much as the weights of the round before find it likely. It prints what each hand's conversations get from
-the weights of the others; the weights that are stored are fitted on all of them.
+each counts as much as the trees of the round before find it likely. It prints the scores of each hand's conversations
+with trees fitted on the others, by the state document; the trees that are stored are fitted on all of them.
 """
 
 import json
@@ -10,7 +10,8 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,36 +19,58 @@ import numpy.typing as npt
 from benchmarks.data import load
 from benchmarks.truth.conversations import Conversation, Labelled, Labels
 from benchmarks.truth.scoring import ShownLine, contains, folded, shows_ended, shows_now
-from treering.extensions.statements.ledger import StatementLedger
-from treering.extensions.statements.pairs import WEIGHTS
+from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.reading import statements_of
-from treering.extensions.statements.relations import may_change
 from treering.extensions.statements.statement import SaidMessage, Statement
+from treering.extensions.statements.trees import TREES, Trees
 
 SET = "dev"
 COMMENT = (
-    "Weights of signs of a new and an earlier statement (pairs.py), fitted by `python -m benchmarks.truth.fitting` on "
-    "the conversations of benchmarks/truth/dev, and on talks of LoCoMo as examples of statements that hold."
+    "Trees over signs of a new and an earlier statement (comparison.py), fitted by `python -m "
+    "benchmarks.truth.fitting` on the conversations of benchmarks/truth/dev, and on talks of LoCoMo as examples of "
+    "statements that hold."
 )
-ROUNDS = 4
-STRENGTH = 20.0
-"""The weight of the squares of the weights."""
+ROUNDS = 2
+TREES_GROWN = 120
+DEPTH = 3
+"""Questions of a tree. Chosen, as the numbers below, on hands that were left out."""
+RATE = 0.1
+"""The share of its values that a tree counts."""
+STRENGTH = 5.0
+"""The weight of the squares of the values of leaves."""
+SHARE_ASKED = 0.4
+"""The share of the questions, drawn for each tree, of which it may ask some."""
+STEPS = 8
+"""Thresholds for a sign that is an amount."""
+SEED = 1
 UNLABELLED = 0.2
 """The weight of a pair whose earlier statement has no label: it mostly holds."""
-TALKS = 0.6
-"""The weight of a pair of a talk of LoCoMo, in which nearly everything holds: with 0.05, 9 % of the statements of talks
-that were left out are retired, with 0.6 one percent, and as many of the labelled conversations are right."""
-EVERY = 8
+TALKS = 0.4
+"""The weight of a pair of a talk of LoCoMo, in which nearly everything holds."""
+EVERY = 24
 """Of the statements of a talk, one in so many is compared."""
 FIRST_TALK = 2
-"""The talks before it are left out: they show how much the weights retire in such talks."""
+"""The talks before it are left out: they show how much is retired in such talks."""
+MIXED = 0.2
+"""The weight of a pair of messages of different conversations: the new one leaves the other as it is."""
+MIXED_MESSAGES = 9
+ENDED_EXCERPTS, OTHER_EXCERPTS = 0.5, 0.2
+"""The weights of pairs of two messages: one ended the other, or not. Twice as much finds no more and loses more."""
 MIN_COUNT = 8
-"""Pairs that have a sign, below which it gets no weight."""
-MIN_WEIGHT = 0.02
-_STEPS = 8
+"""Pairs that have a sign, below which no tree asks for it."""
+_CONTRADICTING = {"single both", "other of shared"}
+"""Signs of pairs that may really contradict each other, wherever they come from."""
+_BELOW = 0.005
+"""A threshold is so much below the value that exceeds it."""
 
 _Array = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float32]
 _Id = tuple[int, int]
+_Tree = tuple[list[int], list[float]]
+_Pair = tuple[Statement, Statement, Mapping[str, float]]
+"""A new statement, an earlier one, and the signs of both."""
+_Verdict = tuple[bool, bool, set[int]]
+"""Whether a statement is over, whether it holds, and the messages that may have ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +79,83 @@ class Example:
 
     place: tuple[str, _Id]
     """The conversation, and the earlier statement in it."""
-    signs: frozenset[str]
+    signs: Mapping[str, float]
     is_over: bool
     holds: bool
     importance: float
     may_end: bool = False
     """Whether the new statement is in a message that may have ended the earlier one."""
+    share: float = 1.0
+    """What all pairs of a statement that is over count together."""
 
 
 def examples_of(conversation: Conversation) -> list[Example]:
     """Return the pairs of a conversation."""
     ledger = StatementLedger()
-    pairs: list[tuple[Statement, Statement, frozenset[str]]] = []
+    pairs: list[_Pair] = []
     for one in _statements(conversation):
         comparison = ledger.compare(one)
         ledger.append(comparison.new)
         if one.is_stated:
-            pairs += [
-                (one, old, frozenset(signs)) for old, signs in comparison.signs() if may_change(comparison.new, old)
-            ]
+            pairs += [(one, old, signs) for old, signs in comparison.signs()]
     verdicts = {one.id: _verdict(conversation, one, ledger) for one in ledger.statements.values()}
-    return [Example((conversation.id, old.id), signs, *_judged(new, *verdicts[old.id])) for new, old, signs in pairs]
+    return [
+        *(Example((conversation.id, old.id), signs, *_judged(new, *verdicts[old.id])) for new, old, signs in pairs),
+        *_excerpts(conversation, verdicts),
+    ]
+
+
+def _excerpts(conversation: Conversation, verdicts: Mapping[_Id, _Verdict]) -> Iterator[Example]:
+    """Return the pairs of a message with a label and a later one, as if the two were a whole conversation.
+
+    In the conversations themselves, hardly anything changes in the second message.
+    """
+    said = by_message(_statements(conversation))
+    for first, earlier in said.items():
+        judged = [verdicts[old.id] for old in earlier if old.id in verdicts]
+        enders, has_lasting = {one for *_, ending in judged for one in ending}, any(holds for _, holds, _ in judged)
+        for second in (one for one in said if one > first and (has_lasting or one in enders)):
+            place = f"{conversation.id} {first} {second}"
+            for new, old, signs in _pairs_of_two(earlier, said[second]):
+                is_over, holds, importance, may_end = _judged(new, *verdicts[old.id])
+                importance *= ENDED_EXCERPTS if is_over and may_end else OTHER_EXCERPTS
+                yield Example((place, old.id), signs, is_over, holds, importance, may_end, ENDED_EXCERPTS)
+
+
+def _pairs_of_two(earlier: Sequence[Statement], later: Sequence[Statement]) -> Iterator[_Pair]:
+    """Return the pairs of the statements of two messages that are compared."""
+    ledger = StatementLedger()
+    for one in earlier:
+        ledger.append(ledger.compare(one).new)
+    for one in later:
+        comparison = ledger.compare(one)
+        ledger.append(comparison.new)
+        if one.is_stated:
+            yield from ((one, old, signs) for old, signs in comparison.signs() if old.message < one.message)
 
 
 def _statements(conversation: Conversation) -> Iterator[Statement]:
     for at, message in enumerate(conversation.messages):
         machine = message.role == "assistant"
         yield from statements_of(SaidMessage(at, message.speaker, message.text, message.at.astimezone(UTC), machine))
+
+
+def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
+    """Return pairs of messages of different conversations, as if two people had said all of them day by day."""
+    messages = [message for one in conversations for message in one.messages if message.role == "user"]
+    for first in range(len(messages) // MIXED_MESSAGES):
+        ledger = StatementLedger()
+        for at, message in enumerate(messages[first :: len(messages) // MIXED_MESSAGES]):
+            time = messages[first].at.astimezone(UTC) + timedelta(days=at * (1 + first % 3))
+            for new in statements_of(SaidMessage(at, "Ada" if first % 2 or at % 2 else "Ben", message.text, time)):
+                comparison = ledger.compare(new)
+                ledger.append(comparison.new)
+                if new.is_stated:
+                    yield from (
+                        Example((f"mixture {first}", old.id), signs, False, False, MIXED)
+                        for old, signs in comparison.signs()
+                        if old.message < new.message and not signs.keys() & _CONTRADICTING
+                    )
 
 
 def talks() -> Iterator[Example]:
@@ -95,13 +168,11 @@ def talks() -> Iterator[Example]:
             ledger.append(comparison.new)
             if number % EVERY == 0 and one.is_stated:
                 yield from (
-                    Example((talk.name, old.id), frozenset(signs), False, False, TALKS)
-                    for old, signs in comparison.signs()
-                    if may_change(comparison.new, old)
+                    Example((talk.name, old.id), signs, False, False, TALKS) for old, signs in comparison.signs()
                 )
 
 
-def _verdict(conversation: Conversation, one: Statement, ledger: StatementLedger) -> tuple[bool, bool, set[int]]:
+def _verdict(conversation: Conversation, one: Statement, ledger: StatementLedger) -> _Verdict:
     """Return whether a statement is over at the end, whether it holds, and the messages that may have ended it."""
     line = _line(one)
     over = [label for label in conversation.ended if shows_ended(line, label, conversation)]
@@ -138,84 +209,112 @@ def _enders(conversation: Conversation, label: Labelled) -> set[int]:
     return {one.message for one in later if any(folded(form) in spellings for token in one.tokens for form in token)}
 
 
-def fit(examples: Sequence[Example]) -> dict[str, float]:
-    """Return the weights of signs."""
-    counts = Counter(sign for one in examples for sign in one.signs)
-    signs = sorted(sign for sign, count in counts.items() if count >= MIN_COUNT)
-    matrix = _matrix(examples, signs)
+def fit(examples: Sequence[Example]) -> dict[str, Any]:
+    """Return trees as they are stored."""
+    questions, answers = _asked(examples)
     over = np.array([one.is_over and one.may_end for one in examples], float)
     importance = np.array([one.importance for one in examples])
     groups: dict[tuple[str, _Id], list[int]] = defaultdict(list)
     for place, one in enumerate(examples):
         if one.is_over and one.may_end:
             groups[one.place].append(place)
-    weights = np.zeros(len(signs))
+            importance[place] = 1.0
+    chances = np.full(len(examples), 0.5)
     for _ in range(ROUNDS):
-        chances = _chances(matrix, weights)
         for group in groups.values():
             squares = chances[group] ** 2
-            importance[group] = squares / squares.sum()
-        weights = _fitted(matrix, over, importance, signs.index("bias"))
-    return {sign: round(float(weight), 2) for sign, weight in zip(signs, weights, strict=True) if _counts(weight)}
+            importance[group] = examples[group[0]].share * squares / squares.sum()
+        start, trees, chances = _boosted(answers, over, importance)
+    asked = [{"questions": [questions[one] for one in tree], "leaves": leaves} for tree, leaves in trees]
+    return {"start": start, "trees": asked}
 
 
-def _counts(weight: float) -> bool:
-    return abs(weight) >= MIN_WEIGHT
+def _asked(examples: Sequence[Example]) -> tuple[list[tuple[str, float]], _Floats]:
+    """Return questions, whether a sign exceeds a threshold, and their answers for each example."""
+    counts = Counter(sign for one in examples for sign, value in one.signs.items() if value)
+    questions: list[tuple[str, float]] = []
+    columns: list[npt.NDArray[np.float32]] = []
+    for sign in sorted(sign for sign, count in counts.items() if count >= MIN_COUNT):
+        values = np.array([one.signs.get(sign, 0.0) for one in examples])
+        is_amount = np.unique(values).size > 2
+        steps = np.quantile(values[values > 0], np.arange(STEPS) / STEPS) if is_amount else np.ones(1)
+        for threshold in sorted({round(float(step) - _BELOW, 3) for step in steps}):
+            questions.append((sign, threshold))
+            columns.append((values > threshold).astype(np.float32))
+    return questions, np.stack(columns)
 
 
-def _matrix(examples: Sequence[Example], signs: Sequence[str]) -> _Array:
-    column = {sign: place for place, sign in enumerate(signs)}
-    matrix = np.zeros((len(examples), len(signs)))
-    for row, one in enumerate(examples):
-        matrix[row, [column[sign] for sign in one.signs if sign in column]] = 1.0
-    return matrix
+def _boosted(answers: _Floats, over: _Array, importance: _Array) -> tuple[float, list[_Tree], _Array]:
+    """Return the logarithm of the first odds, trees with their leaves, and the chances of the examples."""
+    random = np.random.default_rng(SEED)
+    share = float((importance * over).sum() / importance.sum())
+    start = round(float(np.log(share / (1 - share))), 3)
+    sums = np.full(len(over), start)
+    trees: list[_Tree] = []
+    for _ in range(TREES_GROWN):
+        chances = 1 / (1 + np.exp(-sums))
+        slopes = np.stack([importance * (over - chances), importance * chances * (1 - chances)])
+        drawn = np.sort(random.choice(len(answers), int(SHARE_ASKED * len(answers)), replace=False))
+        tree, leaf = _grown(answers[drawn], slopes)
+        totals = np.stack([np.bincount(leaf, slope, minlength=2**DEPTH) for slope in slopes])
+        leaves = np.round(RATE * totals[0] / (totals[1] + STRENGTH), 4)
+        sums += leaves[leaf]
+        trees.append(([int(drawn[one]) for one in tree], leaves.tolist()))
+    return start, trees, 1 / (1 + np.exp(-sums))
 
 
-def _chances(matrix: _Array, weights: _Array) -> _Array:
-    chances: _Array = 1 / (1 + np.exp(-matrix @ weights))
-    return chances
+def _grown(answers: _Floats, slopes: _Array) -> tuple[list[int], npt.NDArray[np.intp]]:
+    """Return the questions of a tree, each the best for all nodes of its level, and the leaf of each example."""
+    tree: list[int] = []
+    leaf = np.zeros(answers.shape[1], np.intp)
+    for level in range(DEPTH):
+        nodes = np.eye(2**level, dtype=np.float32)[leaf]
+        (slope, slopes_yes), (curve, curves_yes) = (_split(nodes, one, answers) for one in slopes)
+        gain = slopes_yes**2 / (curves_yes + STRENGTH)
+        gain += (slope - slopes_yes) ** 2 / (curve - curves_yes + STRENGTH)
+        best = int(gain.sum(axis=1).argmax())
+        tree.append(best)
+        leaf += (answers[best] > 0).astype(np.intp) << level
+    return tree, leaf
 
 
-def _fitted(matrix: _Array, over: _Array, importance: _Array, bias: int) -> _Array:
-    """Return the weights of a logistic regression, by Newton's method."""
-    penalty = np.full(matrix.shape[1], STRENGTH)
-    penalty[bias] = 0.01
-    weights = np.zeros(matrix.shape[1])
-    for _ in range(_STEPS):
-        chances = _chances(matrix, weights)
-        slope = matrix.T @ (importance * (chances - over)) + penalty * weights
-        curve = (matrix * (importance * chances * (1 - chances))[:, np.newaxis]).T @ matrix
-        weights = weights - np.linalg.solve(curve + np.diag(penalty), slope)
-    return weights
+def _split(nodes: _Floats, values: _Array, answers: _Floats) -> tuple[_Floats, _Floats]:
+    """Return the sums of values for each node: all, and those whose answer to each question is yes."""
+    weighted = nodes * values[:, np.newaxis].astype(np.float32)
+    return weighted.sum(axis=0), answers @ weighted
 
 
-def found(weights: Mapping[str, float], examples: Sequence[Example], *, over: bool) -> list[float]:
-    """Return how sure the weights are at most, for each statement with a label, that it is over."""
+def found(trees: Trees, examples: Sequence[Example], *, over: bool) -> list[float]:
+    """Return how sure the trees are at most, for each statement with a label, that it is over."""
     most: dict[tuple[str, _Id], float] = defaultdict(float)
-    for one in examples:
-        if one.is_over if over else one.holds:
-            chance = 1 / (1 + np.exp(-sum(weights.get(sign, 0.0) for sign in one.signs)))
-            most[one.place] = max(most[one.place], float(chance))
+    counted = [one for one in examples if (one.is_over if over else one.holds)]
+    for one, chance in zip(counted, trees.chances([one.signs for one in counted]), strict=True):
+        most[one.place] = max(most[one.place], chance)
     return sorted(most.values())
 
 
 def main() -> int:
-    """Print what the hands get from each other, and store the weights of all."""
+    """Print what the hands get from each other, and store the trees of all."""
     long = list(talks())
-    hands: dict[str, list[Example]] = defaultdict(list)
+    hands: dict[str, list[Conversation]] = defaultdict(list)
     for one in Labels.of(SET).conversations:
-        hands[one.id.split("-")[1]] += examples_of(one)
-    for hand, examples in hands.items():
-        weights = fit([*long, *(one for other, rest in hands.items() if other != hand for one in rest)])
-        over, holds = found(weights, examples, over=True), found(weights, examples, over=False)
+        hands[one.id.split("-")[1]].append(one)
+    read = {hand: [pair for one in conversations for pair in examples_of(one)] for hand, conversations in hands.items()}
+    for hand, examples in read.items():
+        others = [one for other, conversations in hands.items() if other != hand for one in conversations]
+        learned = (one for other, rest in read.items() if other != hand for one in rest)
+        trees = Trees.of(fit([*long, *mixtures(others), *learned]))
+        over, holds = found(trees, examples, over=True), found(trees, examples, over=False)
         limits = {share: holds[int((1 - share) * len(holds))] for share in (0.05, 0.1, 0.15, 0.2)}
         shares = (
             f"{sum(one > limit for one in over) / max(1, len(over)):.2f}/{limit:.2f}" for limit in limits.values()
         )
         print(hand, len(over), len(holds), *shares)
-    weights = fit([*long, *(one for examples in hands.values() for one in examples)])
-    WEIGHTS.write_text(json.dumps({"comment": COMMENT, "weights": weights}, indent=1) + "\n", "utf-8")
-    print(len(weights), "weights")
+    everything = [one for conversations in hands.values() for one in conversations]
+    fitted = fit([*long, *mixtures(everything), *(one for examples in read.values() for one in examples)])
+    rows = ",\n".join(json.dumps(tree) for tree in fitted["trees"])
+    head = json.dumps({"comment": COMMENT, "start": fitted["start"]}, indent=1).removesuffix("\n}")
+    TREES.write_text(f'{head},\n "trees": [\n{rows}\n]}}\n', "utf-8")
     return 0
 
 

@@ -13,6 +13,8 @@ from statement_parts import current, ledger_of, relations
         ("corrects", ["Ada: my shoe size is 42", "Ada: 41*"]),
         ("corrects", ["Ada: The demo is on Wednesday at 2.", "Ben: No, it's Thursday at 2."]),
         ("ends", ["Ada: signed up for the gym, 25 a month", "Ada: cancelled my gym membership"]),
+        ("replaces", ["Ada: my flight is at 9", "Ada: flight delayed to 11"]),
+        ("ends", ["Ada: we have a cat", "Ada: the cat died"]),
         ("ends", ["Ada: flying to Lisbon on 3 April", "Ada: Lisbon is off, Dad is ill"]),
         (
             "ends",
@@ -50,10 +52,18 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: my phone number is 0171 333444", "Assistant: Your phone number is now 0171 999999."],
         ["Ada: my phone number is 0171 333444", "Ben: my phone number is 0171 999999"],
         ["Ada: The kestrel came in year 1", "Ada: The kestrel came in year 2"],
+        ["Ada: mum's birthday is 3 May", "Ada: dad's birthday is 9 June"],
     ],
 )
 def test_facts_that_look_alike_stand_together(lines):
     assert lines[0].partition(": ")[2] in current(*lines)
+
+
+def test_value_of_another_kind_retires_nothing_for_sure():
+    found = relations(
+        "Ada: Rent is 800 euros", "Ada: The gym costs 30 euros a month", "Ada: My gym moved to Elm Street"
+    )
+    assert all(not is_sure for *_, is_sure in found)
 
 
 def test_people_who_disagree_leave_it_open():

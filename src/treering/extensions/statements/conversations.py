@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary
 
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
-from treering.extensions.statements import pairs
+from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
 from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
+from treering.extensions.statements.pairs import TELLING
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
@@ -99,7 +100,7 @@ def forget(engine: Engine) -> None:
     """Drop everything that was read of a space, such as the words of erased messages."""
     _CACHES.pop(engine.index, None)
     statements_of.cache_clear()
-    pairs.forget()
+    likeness.forget()
 
 
 def _cache_of(engine: Engine) -> _Cache:
@@ -204,7 +205,7 @@ def _weight(
     topics = topics_of(new.author).union(*(one.topics for one in message))
     if (
         is_known
-        and (new.cues & pairs.TELLING or new.id in ledger.contexts)
+        and (new.cues & TELLING or new.id in ledger.contexts)
         and new.things - new.inherited <= old.things
         and not new.answers
     ):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from typing import Literal
 
-from treering.extensions.statements.pairs import Comparison, have_other_modifiers
-from treering.extensions.statements.relations import changed_values, relations_of, with_context
+from treering.extensions.statements.comparison import Comparison
+from treering.extensions.statements.pairs import changed_values, have_other_modifiers
+from treering.extensions.statements.relations import relations_of, with_context
 from treering.extensions.statements.statement import Relation, StatedValue, Statement
 from treering.extensions.statements.words import words_in
 
@@ -143,8 +144,10 @@ class StatementLedger:
         comparison = self._comparisons.get(new)
         if comparison is None or new < old or all(one.id != old for one in comparison.candidates):
             return 0.0
-        one, chance = next(pair for pair in comparison.chances if pair[0].id == old)
-        return 0.0 if chance < MIN_CHANCE or have_other_modifiers(comparison.new, one) else chance
+        for one, chance in comparison.chances:
+            if one.id == old and chance >= MIN_CHANCE and not have_other_modifiers(comparison.new, one):
+                return chance
+        return 0.0
 
     def replaced_message(self, message: int, topics: frozenset[str] = frozenset()) -> ReplacedMessage | None:
         """Return what replaced a message, if later ones did.

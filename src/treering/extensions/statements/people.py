@@ -9,9 +9,9 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Source
 from treering.core.scope import ROOT
+from treering.extensions.statements.comparison import Comparison
 from treering.extensions.statements.conversations import MACHINES, StatedConversation, conversation_at
 from treering.extensions.statements.document import SECTIONS, Line, Part, Section, about, lines_of, within
-from treering.extensions.statements.pairs import Comparison
 from treering.extensions.statements.relations import relations_of
 from treering.extensions.statements.statement import Relation
 from treering.ports.ledger import Selection

@@ -17,7 +17,9 @@ from treering.retrieval.text.analysis import stem
 _VERB = re.compile(
     r"\b(?:is|are|was|were|'s|'re|has|have|had|will|'ll|can|could|must|need|needs|pays?|costs?|lives?|works?|starts?|"
     r"comes?|moves?d?|visits?|wants?|likes?|loves?|hates?|prefers?|lands?|takes?|brings?|got|gets?|went|plays?|drinks?|"
-    r"eats?|meets?|agreed|does|do|said|ist|sind|hat|wird|wohnt|wohne|kostet|es|son|vive|vivo|está)\b"
+    r"eats?|meets?|agreed|does|do|said|happens?|arrives?|holds?|opens?|closes?|begins?|ends?|stays?|goes|go|leaves?|"
+    r"belongs?|uses?|sells?|makes?|teaches|teach|drives?|brought|keeps?|speaks?|runs?|sits?|serves?|charges?|"
+    r"ist|sind|hat|wird|wohnt|wohne|kostet|es|son|vive|vivo|está)\b"
 )
 _NAME = r"[^\W\d_a-zà-ÿ][\w’'-]+"
 _OTHER = re.compile(rf"^(?:but |and |so |then |our |my )?(?P<name>{_NAME}(?: {_NAME})?),? (?P<next>[\w'’]+)")
@@ -176,8 +178,9 @@ def _modifiers(spoken: list[str], words: LanguageWords) -> Iterator[str]:
     """Return the modifiers among words: `my work phone` has one, `I work at Helio` has none."""
     for before, word, after in zip(["", *spoken], spoken, [*spoken[1:], ""], strict=False):
         is_verb = word in words.verb_forms and (before in words.pronouns or after in words.small)
-        if word in words.modifiers and not is_verb:
-            yield words.modifiers[word]
+        modifier = words.modifiers.get(word.removesuffix("'s"))
+        if modifier and not is_verb:
+            yield modifier
 
 
 def _stems(text: str, words: LanguageWords) -> frozenset[str]:

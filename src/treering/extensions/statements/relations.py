@@ -1,28 +1,24 @@
 """Which earlier statements a new one changes, and how: learned chances find them, and words name the relation."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from treering.extensions.statements.comparison import Comparison
 from treering.extensions.statements.pairs import (
+    REPLY_MESSAGES,
     TELLING,
-    Comparison,
+    changed_values,
     differing,
-    have_common,
     have_other_kinds,
     have_same_attribute,
-    is_other_subject,
+    is_done,
+    takes_over,
 )
-from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
-from treering.extensions.statements.words import KIN
+from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
 LIKELY = 0.18
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-REPLY_MESSAGES = 2
-"""Messages back in which a suggestion or a question is answered."""
-_HOURS = 24
-_OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
 
@@ -59,12 +55,7 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
-    changeable = {old.id for old in comparison.candidates if may_change(new, old)}
-    likely = [
-        (chance, old)
-        for old, chance in (comparison.chances if changeable else ())
-        if old.id in changeable and (chance >= LIKELY or _takes_over(new, old))
-    ]
+    likely = [(chance, old) for old, chance in comparison.chances if chance >= LIKELY]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]
 
@@ -79,51 +70,13 @@ def _settled(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
     return None
 
 
-def may_change(new: Statement, old: Statement) -> bool:
-    """Return whether nothing rules out that a statement changes an earlier one, however likely it is."""
-    is_correction = "correct" in new.cues
-    if not have_common(new, old) or (old.message == new.message and not is_correction):
-        return False
-    for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
-        if one and other and one.isdisjoint(other):
-            return False
-    if is_correction or new.force == "ended":
-        return True
-    if new.cues & {"past", "add"} or ("same" in new.cues and not new.cues & {"change", "negative"}):
-        return False
-    return "change" in new.cues or not _is_apart(new, old)
-
-
-def _is_of_other_kin(new: Statement, old: Statement) -> bool:
-    """Return whether one statement is about a relative, and the other about the speaker: `my sister lives in Ghent`."""
-    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    return bool(relatives and not earlier) or bool(earlier and not relatives and _OWN.search(new.text))
-
-
-def _is_apart(new: Statement, old: Statement) -> bool:
-    """Return whether two statements without a word for a change are about different things, persons or events."""
-    if new.author != old.author and _OWN.search(new.text) and _OWN.search(old.text) and "handover" not in new.cues:
-        return True
-    if _is_of_other_kin(new, old) or _is_another(new, old):
-        return True
-    if not new.cues & TELLING and have_other_kinds(new, old):
-        return True
-    if "label" in differing(new, old) or ("did" in new.cues and "did" in old.cues):
-        return True
-    return is_other_subject(new, old)
-
-
-def _is_another(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
-    subject, earlier = new.subject - new.verbs, old.subject - old.verbs
-    return bool(subject & earlier and subject - earlier and earlier - subject)
-
-
 def _is_sure(new: Statement, old: Statement) -> bool:
     """Return whether a statement retires another; else the other stays, and is marked.
 
     A word announces the change, or the statements cannot both be true. People who disagree leave it open.
     """
+    if have_other_kinds(new, old) and new.force == "asserted" and not changed_values(new, old):
+        return False
     if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
     is_exclusive = have_same_attribute(new, old) or bool(differing(new, old)) or new.positive != old.positive
@@ -135,16 +88,9 @@ def _kind(new: Statement, old: Statement) -> RelationKind:
         return "ends"
     if new.cues & {"correct", "objects"}:
         return "corrects"
-    if _takes_over(new, old):
+    if takes_over(new, old):
         return "reassigns"
-    is_done = old.force == "planned" and new.cues & {"did", "done"} and new.force != "planned"
-    return "completes" if is_done else "replaces"
-
-
-def _takes_over(new: Statement, old: Statement) -> bool:
-    """Return whether a person takes over the plan of another."""
-    is_other = new.owner and old.owner and new.owner != old.owner
-    return bool(is_other and old.force == "planned" and "handover" in new.cues and new.things & old.things)
+    return "completes" if is_done(new, old) else "replaces"
 
 
 def _repeated(new: Statement, candidates: Sequence[Statement]) -> Iterator[Relation]:
@@ -171,17 +117,3 @@ def _same_owner(new: Statement, old: Statement) -> bool:
     if new.owner == old.owner or "" in (new.owner, old.owner):
         return True
     return new.author == old.author and (old.owner == old.author or new.owner in old.text or old.owner in new.text)
-
-
-def changed_values(new: Statement, old: Statement) -> list[StatedValue]:
-    """Return the values of an earlier statement that a new one has others for."""
-    kinds = differing(new, old)
-    if not kinds and _may_be_time(new, old):
-        kinds = ["time"]
-    return [value for value in old.values if value.kind in kinds]
-
-
-def _may_be_time(new: Statement, old: Statement) -> bool:
-    """Return whether `make it 8` may be about `dinner at 7`."""
-    hours = [key for key in new.keys.get("amount", ()) if key.isdigit() and int(key) <= _HOURS]
-    return len(hours) == 1 and "time" in old.keys and old.keys["time"].isdisjoint({f"{hours[0]}:00"})

@@ -1,0 +1,205 @@
+"""A new statement beside the earlier ones that it may change: the signs of each pair, and the chance of a change."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+
+from treering.extensions.statements.likeness import cosine, word_signs
+from treering.extensions.statements.pairs import (
+    TELLING,
+    differing,
+    have_common,
+    have_equal_value,
+    have_same_attribute,
+    have_same_name,
+    is_another,
+    is_certain,
+    is_other_subject,
+    is_own,
+    kinds_of,
+    may_change,
+    points_at,
+)
+from treering.extensions.statements.statement import Statement, ValueKind
+from treering.extensions.statements.trees import TREES, trees_in
+from treering.extensions.statements.words import KIN
+
+CERTAIN = 0.9
+"""The chance of two statements that cannot both hold, at least."""
+MIN_COSINE = 0.2
+"""The cosine from which on statements are compared that have nothing else in common."""
+MIN_ALIKE, ALIKE = 3, 0.6
+"""Characters of values that are compared, and the share that both have, from which on they are alike."""
+_SECONDS_A_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A new statement, and the earlier ones that hold, oldest first."""
+
+    new: Statement
+    candidates: Sequence[Statement]
+    recent: Sequence[Statement]
+    """The last statements, whatever became of them."""
+    count: int
+    """The statements of the conversation so far."""
+
+    @cached_property
+    def chances(self) -> Sequence[tuple[Statement, float]]:
+        """The candidates that the new statement may change, each with the probability that it no longer holds."""
+        compared = list(self.signs())
+        chances = trees_in(TREES).chances([signs for _, signs in compared]) if compared else ()
+        return [
+            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
+            for (old, _), chance in zip(compared, chances, strict=True)
+        ]
+
+    def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
+        """Return the candidates that the new statement may change, each with the signs of the pair."""
+        new = self.new
+        near = ((old, cosine(new.text, old.text)) for old in self.candidates if may_change(new, old))
+        compared = [(old, likeness) for old, likeness in near if likeness >= MIN_COSINE or have_common(new, old)]
+        candidates, cosines = [old for old, _ in compared], [likeness for _, likeness in compared]
+        shared = [len(new.things & old.things) for old in candidates]
+        earlier = [old.message for old in candidates if old.message < new.message]
+        turns = {old.message for old in candidates if old.author == new.author and old.message < new.message}
+        valued = [old for old in candidates if old.message < new.message and kinds_of(new) & kinds_of(old)]
+        for (old, likeness), common in zip(compared, shared, strict=True):
+            signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
+            signs |= self._amounts | _amounts_of(new, old) | word_signs(new.text, old.text)
+            yield (
+                old,
+                signs
+                | {
+                    "cosine": likeness,
+                    "nearer": sum(one > likeness for one in cosines),
+                    "shared": common,
+                    "more shared": sum(one > common for one in shared),
+                    "turns": sum(one > old.message for one in turns),
+                    "last message": bool(earlier) and old.message == earlier[-1],
+                    "only value": valued == [old],
+                },
+            )
+
+    @cached_property
+    def _amounts(self) -> dict[str, float]:
+        new = self.new
+        return {
+            "statements": self.count,
+            "words": len(new.text.split()),
+            "things": len(new.things),
+            "own things": len(new.things - new.inherited),
+            "values": len(new.values),
+        }
+
+    @cached_property
+    def _of_new(self) -> list[str]:
+        new = self.new
+        before = {cue for one in self.recent if one.message == new.message for cue in one.cues}
+        flags = ("refers", "begins", "answers", "single", "quoted_by")
+        return [
+            f"new {new.force}",
+            *(f"cue {cue}" for cue in new.cues),
+            *(f"before {cue}" for cue in before - new.cues),
+            *(flag for flag in flags if getattr(new, flag)),
+            *(["tells"] if new.cues & TELLING else ()),
+            *(["own"] if is_own(new) else ()),
+        ]
+
+
+def _of_old(old: Statement) -> Iterator[str]:
+    yield f"old {old.force}"
+    yield from (f"old cue {cue}" for cue in old.cues)
+    if not old.has_substance:
+        yield "old empty"
+    if old.quoted_by:
+        yield "old quoted"
+    if is_own(old):
+        yield "old own"
+
+
+def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
+    common = len(new.things & old.things)
+    return {
+        "overlap": common / max(1, min(len(new.things), len(old.things))),
+        "likeness": common / max(1, len(new.things | old.things)),
+        "only new": len(new.things - new.inherited - old.things),
+        "only old": len(old.things - new.things),
+        "old words": len(old.text.split()),
+        "old things": len(old.things),
+        "old values": len(old.values),
+        "messages": new.message - old.message,
+        "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
+    }
+
+
+def _of_both(new: Statement, old: Statement) -> Iterator[str]:
+    ends = [value.last for value in old.values if value.last]
+    is_same_author, is_told = new.author == old.author, not new.cues.isdisjoint(TELLING)
+    own = [is_own(one) for one in (new, old)]
+    flags = {
+        "ahead": bool(new.at and ends and max(ends) >= new.at.date()),
+        "same author": is_same_author,
+        "same owner": new.owner == old.owner,
+        "new of other": bool(new.owner) and new.owner != new.author,
+        "old of other": bool(old.owner) and old.owner != old.author,
+        "both own": not is_same_author and all(own),
+        "one own": not is_same_author and any(own) and not all(own),
+        "reply": not is_same_author and new.message - old.message == 1,
+        "both did": "did" in new.cues and "did" in old.cues,
+        "adds": bool(new.cues & {"past", "add"}),
+        "stays": "same" in new.cues and not new.cues & {"change", "negative"},
+        "denied": new.positive != old.positive,
+        "points": points_at(new, old),
+    }
+    yield from (name for name, holds in flags.items() if holds)
+    yield from _of_contents(new, old, is_told=is_told)
+    yield from _of_values(new, old, is_told=is_told)
+
+
+def _of_contents(new: Statement, old: Statement, *, is_told: bool) -> Iterator[str]:
+    relatives, former = new.modifiers & KIN, old.modifiers & KIN
+    shares = not new.things.isdisjoint(old.things)
+    flags = {
+        "new relative": bool(relatives and not former),
+        "old relative": bool(former and not relatives),
+        "another": is_another(new, old),
+        "other subject": is_other_subject(new, old),
+        "same subject": not (new.things & new.subject).isdisjoint(old.subject),
+        "single both": have_same_attribute(new, old),
+        "same attribute": not new.attributes.isdisjoint(old.attributes),
+        "same verb": not new.verbs.isdisjoint(old.verbs),
+        "covers": bool(old.things) and old.things <= new.things,
+        "within": bool(new.things) and new.things <= old.things,
+        "swapped": shares and len(new.things - old.things) == 1 == len(old.things - new.things),
+        "tells of shared": is_told and shares,
+    }
+    yield from (name for name, holds in flags.items() if holds)
+
+
+def _of_values(new: Statement, old: Statement, *, is_told: bool) -> Iterator[str]:
+    changed, kinds, earlier = differing(new, old), kinds_of(new), kinds_of(old)
+    is_other = bool(set(changed) - {"name"})
+    flags = {
+        "other value": is_other,
+        "tells other": is_other and is_told,
+        "other of author": is_other and new.author == old.author,
+        "other of shared": is_other and not new.things.isdisjoint(old.things),
+        "alike": any(_are_alike(new, old, kind) for kind in changed),
+        "equal value": have_equal_value(new, old),
+        "same name": have_same_name(new, old),
+        "same kinds": bool(kinds & earlier),
+        "other kinds": bool(kinds and earlier) and kinds.isdisjoint(earlier),
+    }
+    yield from (f"other {kind}" for kind in changed)
+    yield from (name for name, holds in flags.items() if holds)
+
+
+def _are_alike(new: Statement, old: Statement, kind: ValueKind) -> bool:
+    """Return whether values are written nearly the same, as after a slip: `4417` and `4471`, `Alan` and `Alaric`."""
+    return any(
+        min(len(one), len(other)) >= MIN_ALIKE and SequenceMatcher(None, one, other).ratio() >= ALIKE
+        for one in new.keys[kind]
+        for other in old.keys[kind]
+    )
