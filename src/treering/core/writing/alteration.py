@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
-from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.evidence import EvidenceRef, Segment, on_any_branch, segment_hash
 from treering.core.objects import SETTLED, Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
@@ -59,7 +59,8 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
         case Knowledge(), Knowledge():
             revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
             check_lineage(revised, draft)
-            if revised.status == "active":
+            is_only_lost = on_any_branch(revised.evidence_refs) == on_any_branch(item.evidence_refs)
+            if revised.status == "active" and not (is_only_lost and operation.changes.keys() == {"evidence_refs"}):
                 require_support(revised, draft)
             if is_newly_disputed(revised, item.evidence_refs):
                 revised = revised.model_copy(update={"disputed": True})
@@ -374,7 +375,9 @@ def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
 def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[EvidenceRef] = ()) -> Knowledge:
     """Return the knowledge with its evidence checked. Raises `InvalidPatch` for missing evidence."""
     # An existing reference may have lost its segment; the cascade handles that.
-    refs = tuple(ref if ref in earlier else _checked(ref, draft) for ref in item.evidence_refs)
+    known = on_any_branch(earlier)
+    cited = zip(item.evidence_refs, on_any_branch(item.evidence_refs), strict=True)
+    refs = tuple(ref if one in known else _checked(ref, draft) for ref, one in cited)
     return item.model_copy(update={"evidence_refs": refs})
 
 

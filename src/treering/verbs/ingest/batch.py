@@ -6,15 +6,17 @@ from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, place_in
+from treering.core.evidence import EvidenceRef, Segment, place_in
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Transition, Update
 from treering.core.policy import is_over, needs_review
+from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.branches import branches_now, read_of
 from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
@@ -43,6 +45,8 @@ class BatchOutcome:
     patches: tuple[str, ...] = ()
     staled: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Ids of knowledge that lost its support on the branch being read; other branches may still support it."""
     sequence: int = 0
 
     def joined(self, other: "BatchOutcome") -> "BatchOutcome":
@@ -52,6 +56,7 @@ class BatchOutcome:
             self.patches + other.patches,
             self.staled + other.staled,
             self.contested + other.contested,
+            self.lost + other.lost,
             max(self.sequence, other.sequence),
         )
 
@@ -123,7 +128,7 @@ class BatchWriter:
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
-            return self._preview(patch, changes.results)
+            return self._preview(patch, changes)
         if any(map(_awaits_review, items)):
             return self._ask(patch, items, changes.results)
         try:
@@ -139,15 +144,23 @@ class BatchWriter:
             nodes=changes.nodes_after(receipt),
             staled=receipt.staled,
         )
-        return BatchOutcome(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
+        return BatchOutcome(
+            tuple(changes.results),
+            (patch.id,),
+            receipt.staled,
+            receipt.contested,
+            tuple(changes.lost),
+            receipt.sequence,
+        )
 
-    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> BatchOutcome:
+    def _preview(self, patch: Patch, changes: SourceChanges) -> BatchOutcome:
         """Return the effects of the patch, without the ids of objects that it would create."""
         planned = self.engine.ledger.preview(patch)
         contested = tuple(self.engine.ledger.heads(planned.contested))
         no_id = {"source_id": ""}
+        results = changes.results
         shown = [result.model_copy(update=no_id) if result.outcome == "created" else result for result in results]
-        return BatchOutcome(tuple(shown), (), planned.staled, contested)
+        return BatchOutcome(tuple(shown), (), planned.staled, contested, tuple(changes.lost))
 
     def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
         """Propose a batch, without items that were already proposed."""
@@ -237,12 +250,19 @@ def unmerged(names: Iterable[str]) -> str:
 def archive_unmerged(
     writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
 ) -> tuple[frozenset[str], list[Receipt]]:
-    """Archive knowledge whose evidence was on deleted branches, with the reason; return its ids."""
-    heads = writer.engine.ledger.heads(staled)
+    """Archive knowledge whose evidence was only ever on deleted branches, with the reason; return its ids.
+
+    If another branch had the lines and lost them, it is stale there.
+    """
+    items = [item for item in map(writer.engine.ledger.get, staled) if isinstance(item, Knowledge)]
+    lost: set[str] = set()
+    for item in items:  # derived knowledge follows
+        if any(ref.lost_on for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
+            lost.add(item.id)
     operations = [
-        Transition(id=head.id, expected_revision=head.revision, to="archived")
-        for head in heads.values()
-        if head.status == "stale"
+        Transition(id=item.id, expected_revision=item.revision, to="archived")
+        for item in items
+        if item.status == "stale" and item.id not in lost
     ]
     if not operations:
         return frozenset(), []
@@ -299,14 +319,28 @@ def _restored_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
             holder = next((one for one in source.segments if one.excerpt == words), None)
             if holder:
                 place = {"source_id": source.id, "segment_id": holder.segment_id}
-                return EvidenceRef(**place, role=ref.role, lines=ref.lines, together=ref.together)
+                lost_on = _still_lost_on(ref, source, holder, read_of(source.origin, writer.branches))
+                return EvidenceRef(**place, role=ref.role, lines=ref.lines, together=ref.together, lost_on=lost_on)
     return None
 
 
+def _still_lost_on(ref: EvidenceRef, source: Source, segment: Segment, read: BranchRead | None) -> tuple[str, ...]:
+    """Return the branches that lost evidence and do not have it back; by default all that do not have it."""
+    if read is None:
+        return ()
+    held = HeldContents.parse(source.fingerprint)
+    return tuple(name for name in ref.lost_on or branches_now(read) if not segment.place_in_contents(held.on(name)))
+
+
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
-    """Return whether the last change of once active knowledge was the loss of its support."""
+    """Return whether the last change of once active knowledge was the loss of its support.
+
+    Claims that were contested by others are contested again when they are active. Disputes are left to people.
+    """
     last = ledger.events_of(item.id)[-1]
-    return last.event_type == "staled" and (last.before or {}).get("status") == "active"
+    before = (last.before or {}).get("status")
+    was_active = before == "active" or (before == "contested" and item.was_active and not item.disputed)
+    return last.event_type == "staled" and was_active
 
 
 def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWriter) -> Receipt | None:

@@ -243,8 +243,12 @@ def repointed(
             moved += refs_to_lines(ref, part, segments, source_id=kept) or [ref]
         else:
             place = _holder(part.excerpt, there, segments)
-            moved.append(EvidenceRef(source_id=kept, segment_id=place, role=ref.role) if place else ref)
+            moved.append(_at(ref, kept, place) if place else ref)
     return united(moved)
+
+
+def _at(ref: EvidenceRef, source_id: str, segment_id: str) -> EvidenceRef:
+    return EvidenceRef(source_id=source_id, segment_id=segment_id, role=ref.role, lost_on=ref.lost_on)
 
 
 def _is_cited(state: SourceState, known_sources: KnownSources) -> bool:

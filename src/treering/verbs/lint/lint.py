@@ -23,6 +23,7 @@ from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, survey
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.trees import views_of
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _APPLY = "The index differs: run again with options.apply."
@@ -220,6 +221,7 @@ def _findings(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[
     wanted = [name for name in given.rules or rules if name not in silenced]
     # Rules see the whole space, so that a reference to another scope is not broken.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
+    seen = replace(seen, trees=tuple(views_of(call.engine, call.scope)))
     if SAME_FILE in wanted:
         seen = replace(seen, origins_today=_origins_today(call, seen))
     return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen

@@ -14,9 +14,12 @@ from treering.core.patch import Link, Operation
 from treering.core.policy import CURRENT
 from treering.core.scope import ROOT, is_within, sees
 from treering.core.writing.integrity import references_of
-from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
+from treering.core.versions import TreeView
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, head_of
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
+from treering.verbs.scoped_ledger import item_in_tree
+from treering.verbs.trees import CHANGED, AskedTree, notes_of_objects
 
 Severity = Literal["error", "warning", "info"]
 _Type = TypeVar("_Type", bound=Object)
@@ -48,6 +51,8 @@ class Survey:
     """By id, the problem of objects that do not match the audit log; rules skip them."""
     origins_today: Mapping[str, str] = field(default_factory=dict)
     """By origin of a source that was looked up, the origin of its file today; empty if the file is gone."""
+    trees: tuple[TreeView, ...] = ()
+    """One tree for each repository: the branch of the caller's work tree, or the first branch."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Yield the objects of one type, in the order of `objects`."""
@@ -74,6 +79,22 @@ class Survey:
         if source_id in self.altered:
             return True  # its former segments are unknown
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
+
+    def here(self, source: Source) -> Source | None:
+        """Return a source as it is in the tree of its repository; `None` if it is not in it."""
+        tree = next((one for one in self.trees if one.has(source.origin)), None)
+        here = item_in_tree(source, tree)
+        return here if isinstance(here, Source) else None
+
+    @cached_property
+    def lost(self) -> Mapping[str, str]:
+        """By id of current knowledge that lost its lines in a tree, the name of the tree; other branches have them."""
+        marked = [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
+        lost: dict[str, str] = {}
+        for tree in self.trees if marked else ():
+            notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, marked), read=marked)
+            lost |= {identity: tree.name for identity, note in notes.items() if note.startswith(CHANGED)}
+        return lost
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for one out of sight only that it is in another scope."""
