@@ -59,16 +59,29 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
         case Knowledge(), Knowledge():
             revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
             check_lineage(revised, draft)
-            is_only_lost = on_any_branch(revised.evidence_refs) == on_any_branch(item.evidence_refs)
-            if revised.status == "active" and not (is_only_lost and operation.changes.keys() == {"evidence_refs"}):
+            is_only_marked = operation.changes.keys() == {"evidence_refs"} and _cites_the_same(item, revised)
+            if revised.status == "active" and not is_only_marked:
                 require_support(revised, draft)
             if is_newly_disputed(revised, item.evidence_refs):
                 revised = revised.model_copy(update={"disputed": True})
-    revised_item = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
+    revised_item = draft.change(item, _event(item, revised), **_written(item, revised, operation, channel, draft))
     if isinstance(item, WorkItem) and isinstance(revised_item, WorkItem):
         check_acyclic(revised_item, draft)
         update_child_refs(item.parent_ref, revised_item, draft)
     return changed(revised_item)
+
+
+def _event(item: Object, revised: Object) -> str:
+    """Return the kind of the event: whether evidence was only lost on a branch, or something else changed."""
+    if not (isinstance(item, Knowledge) and isinstance(revised, Knowledge)):
+        return "updated"
+    pairs = zip(item.evidence_refs, revised.evidence_refs, strict=False)
+    is_lost = any(set(after.lost_on) - set(before.lost_on) for before, after in pairs)
+    return "evidence_lost" if is_lost and _cites_the_same(item, revised) else "updated"
+
+
+def _cites_the_same(item: Knowledge, revised: Knowledge) -> bool:
+    return on_any_branch(revised.evidence_refs) == on_any_branch(item.evidence_refs)
 
 
 def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
 from treering.core.policy import CURRENT
 from treering.core.scope import ROOT, is_within, sees
-from treering.core.writing.integrity import references_of
 from treering.core.versions import TreeView
+from treering.core.writing.integrity import references_of
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, head_of
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
