@@ -167,8 +167,8 @@ def test_quoted_line_survives_a_change_beside_it(space, repository):
 
 
 def test_quote_found_twice_in_a_passage_is_ambiguous(space):
-    with pytest.raises(InvalidInput, match="2 places contain 'def '") as error:
-        decide(space, '"def "')
+    with pytest.raises(InvalidInput, match="2 places contain 'def'") as error:
+        decide(space, '"def"')
     assert '"src/retry.py:9", "src/retry.py:12"' in hint_of(error)
 
 

@@ -223,6 +223,13 @@ class EvidenceRef(FrozenModel):
     lost_on: tuple[str, ...] = Field(default=(), exclude_if=lambda lost_on: not lost_on)
     """The branches that had its segment and no longer have it; readings of a repository set it."""
 
+    def moved(
+        self, segment_id: str, *, source_id: str = "", lines: tuple[int, int] | None = None, together: bool = False
+    ) -> "EvidenceRef":
+        """Return a reference to another segment instead; by default of the same source, and to all of it."""
+        place = {"source_id": source_id or self.source_id, "segment_id": segment_id}
+        return EvidenceRef(**place, role=self.role, lines=lines, together=together, lost_on=self.lost_on)
+
     def quote(self, segment: Segment) -> str:
         """Return the cited words of its segment."""
         if self.lines is None:

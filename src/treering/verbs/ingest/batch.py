@@ -45,8 +45,6 @@ class BatchOutcome:
     patches: tuple[str, ...] = ()
     staled: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    """Ids of knowledge that lost its support on the branch being read; other branches may still support it."""
     sequence: int = 0
 
     def joined(self, other: "BatchOutcome") -> "BatchOutcome":
@@ -56,7 +54,6 @@ class BatchOutcome:
             self.patches + other.patches,
             self.staled + other.staled,
             self.contested + other.contested,
-            self.lost + other.lost,
             max(self.sequence, other.sequence),
         )
 
@@ -86,6 +83,8 @@ class BatchWriter:
     dry_run: bool = False
     branches: list[BranchRead] = field(default_factory=list)
     """The branches being read, of the repositories of the items."""
+    lost: list[str] = field(default_factory=list)
+    """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
@@ -125,10 +124,11 @@ class BatchWriter:
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))
+        self.lost += changes.lost
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
-            return self._preview(patch, changes)
+            return self._preview(patch, changes.results)
         if any(map(_awaits_review, items)):
             return self._ask(patch, items, changes.results)
         try:
@@ -144,23 +144,15 @@ class BatchWriter:
             nodes=changes.nodes_after(receipt),
             staled=receipt.staled,
         )
-        return BatchOutcome(
-            tuple(changes.results),
-            (patch.id,),
-            receipt.staled,
-            receipt.contested,
-            tuple(changes.lost),
-            receipt.sequence,
-        )
+        return BatchOutcome(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
 
-    def _preview(self, patch: Patch, changes: SourceChanges) -> BatchOutcome:
+    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> BatchOutcome:
         """Return the effects of the patch, without the ids of objects that it would create."""
         planned = self.engine.ledger.preview(patch)
         contested = tuple(self.engine.ledger.heads(planned.contested))
         no_id = {"source_id": ""}
-        results = changes.results
         shown = [result.model_copy(update=no_id) if result.outcome == "created" else result for result in results]
-        return BatchOutcome(tuple(shown), (), planned.staled, contested, tuple(changes.lost))
+        return BatchOutcome(tuple(shown), (), planned.staled, contested)
 
     def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
         """Propose a batch, without items that were already proposed."""
@@ -248,7 +240,7 @@ def unmerged(names: Iterable[str]) -> str:
 
 
 def archive_unmerged(
-    writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
+    writer: BatchWriter, staled: Sequence[str], names: Collection[str]
 ) -> tuple[frozenset[str], list[Receipt]]:
     """Archive knowledge whose evidence was only ever on deleted branches, with the reason; return its ids.
 
@@ -257,7 +249,7 @@ def archive_unmerged(
     items = [item for item in map(writer.engine.ledger.get, staled) if isinstance(item, Knowledge)]
     lost: set[str] = set()
     for item in items:  # derived knowledge follows
-        if any(ref.lost_on for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
+        if any(set(ref.lost_on) - set(names) for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
             lost.add(item.id)
     operations = [
         Transition(id=item.id, expected_revision=item.revision, to="archived")
@@ -318,9 +310,9 @@ def _restored_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
                 return ref
             holder = next((one for one in source.segments if one.excerpt == words), None)
             if holder:
-                place = {"source_id": source.id, "segment_id": holder.segment_id}
+                moved = ref.moved(holder.segment_id, source_id=source.id, lines=ref.lines, together=ref.together)
                 lost_on = _still_lost_on(ref, source, holder, read_of(source.origin, writer.branches))
-                return EvidenceRef(**place, role=ref.role, lines=ref.lines, together=ref.together, lost_on=lost_on)
+                return moved.model_copy(update={"lost_on": lost_on})
     return None
 
 

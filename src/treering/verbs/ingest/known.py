@@ -243,12 +243,8 @@ def repointed(
             moved += refs_to_lines(ref, part, segments, source_id=kept) or [ref]
         else:
             place = _holder(part.excerpt, there, segments)
-            moved.append(_at(ref, kept, place) if place else ref)
+            moved.append(ref.moved(place, source_id=kept) if place else ref)
     return united(moved)
-
-
-def _at(ref: EvidenceRef, source_id: str, segment_id: str) -> EvidenceRef:
-    return EvidenceRef(source_id=source_id, segment_id=segment_id, role=ref.role, lost_on=ref.lost_on)
 
 
 def _is_cited(state: SourceState, known_sources: KnownSources) -> bool:

@@ -107,7 +107,6 @@ class IngestTally:
     patches: list[str] = field(default_factory=list)
     staled: list[str] = field(default_factory=list)
     contested: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
     sequence: int = 0
     summarized: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
@@ -124,7 +123,6 @@ class IngestTally:
         self.patches += written.patches
         self.staled += written.staled
         self.contested += written.contested
-        self.lost += written.lost
         self.sequence = max(self.sequence, written.sequence)
 
     def with_results(self, results: Sequence[ItemResult]) -> "IngestTally":
@@ -347,8 +345,8 @@ class Run:
             )
 
     def _note_lost(self) -> None:
-        """Count knowledge that is still supported on other branches, but no longer on the branch just read, as stale."""
-        lost = [identity for identity in dict.fromkeys(self.account.lost) if identity not in self.account.staled]
+        """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
+        lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
         for read in self._writer.branches if lost else ():
             view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
             ledger = self._engine.ledger
