@@ -305,7 +305,9 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
     elsewhere = [
-        item for item in based if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or _has_no_file(tree, item, found)
+        item
+        for item in based
+        if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or (notes[item.id] and _has_no_file(tree, item, found))
     ]
     renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
     return {identity: note for identity, note in notes.items() if identity not in renamed}

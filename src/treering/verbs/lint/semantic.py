@@ -204,7 +204,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
     lost += [f"{seen.named(parent)}, which it was derived from, is {_state(parent, seen)}." for parent in fallen]
     if lost:
-        return " ".join(lost)
+        return " ".join(dict.fromkeys(lost))
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
 
 
