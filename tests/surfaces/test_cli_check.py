@@ -192,6 +192,22 @@ def test_a_decision_on_lines_that_the_change_takes_away_is_stale_whichever_side_
     assert findings(shop) == before
 
 
+@pytest.mark.parametrize("because", ["src/acme/fetch.py:5", '"RETRY_LIMIT = 3"'])
+@pytest.mark.parametrize(
+    ("before", "after", "rules"),
+    [
+        ("RETRY_LIMIT = 3", "RETRY_LIMIT = 30", ["stale-decision"]),
+        ("import time", "import time as clock", []),
+    ],
+)
+def test_check_compares_only_the_cited_lines(shop, because, before, after, rules):
+    shop.done("init")
+    shop.done("ingest", ".")
+    shop.done("decide", "Three tries", "--because", because)
+    change(shop, "src/acme/fetch.py", before, after)
+    assert [one["rule"] for one in findings(shop) if one["rule"] != "governs"] == rules
+
+
 def test_a_decision_on_a_file_that_was_read_by_its_folder_is_stale_too(shop):
     shop.done("init")
     shop.done("ingest", "src", "--mode", "path")

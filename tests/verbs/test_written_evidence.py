@@ -140,6 +140,38 @@ def test_evidence_may_be_a_quoted_sentence(space):
     assert resolved(space, '"The pause  doubles each time."').place.startswith("docs/retry.md#L")
 
 
+@pytest.mark.parametrize(
+    ("quote", "place", "lines"),
+    [
+        ("return 2**attempt", "src/retry.py:13", "        return 2**attempt"),
+        ("def limit(self): return LIMIT", "src/retry.py:9-10", "    def limit(self):\n        return LIMIT"),
+        ("a call IS tried", "docs/retry.md:3", "A call is tried three times."),
+    ],
+)
+def test_quote_is_bound_to_its_lines(space, quote, place, lines):
+    report = decide(space, f'"{quote}"')
+    assert report.evidence[0].short_place == place
+    (ref,) = space.engine.ledger.get(report.ids[0]).evidence_refs
+    assert ref.quote(space.engine.ledger.segment(ref.source_id, ref.segment_id)) == lines
+
+
+def test_quoted_line_survives_a_change_beside_it(space, repository):
+    known = decide(space, '"return 2**attempt"').ids[0]
+    repository.commit(
+        {"src/retry.py": CODE.replace("Tries again", "Tries once more").replace("LIMIT = 3", "LIMIT = 4")}
+    )
+    space.ingest("repo", "/", {"path": str(repository.folder)})
+    assert space.engine.ledger.get(known).status == "active"
+    repository.commit({"src/retry.py": CODE.replace("2**attempt", "3**attempt")})
+    assert space.ingest("repo", "/", {"path": str(repository.folder)}).staled == (known,)
+
+
+def test_quote_found_twice_in_a_passage_is_ambiguous(space):
+    with pytest.raises(InvalidInput, match="2 places contain 'def'") as error:
+        decide(space, '"def"')
+    assert '"src/retry.py:9", "src/retry.py:12"' in hint_of(error)
+
+
 def test_evidence_may_be_an_origin(space):
     cited = note(space, "The limit was raised.", origin="ticket:123")
     assert resolved(space, "ticket:123").source_id == cited["source_id"]

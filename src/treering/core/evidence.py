@@ -220,6 +220,15 @@ class EvidenceRef(FrozenModel):
     """The first and last cited line of the segment, from 1 in its text; `None` for all of it."""
     together: bool = Field(default=False, exclude_if=lambda together: not together)
     """Whether it is part of a place that spans several segments, which support only together."""
+    lost_on: tuple[str, ...] = Field(default=(), exclude_if=lambda lost_on: not lost_on)
+    """The branches that had its segment and no longer have it; readings of a repository set it."""
+
+    def moved(
+        self, segment_id: str, *, source_id: str = "", lines: tuple[int, int] | None = None, together: bool = False
+    ) -> "EvidenceRef":
+        """Return a reference to another segment instead; by default of the same source, and to all of it."""
+        place = {"source_id": source_id or self.source_id, "segment_id": segment_id}
+        return EvidenceRef(**place, role=self.role, lines=lines, together=together, lost_on=self.lost_on)
 
     def quote(self, segment: Segment) -> str:
         """Return the cited words of its segment."""
@@ -256,8 +265,15 @@ def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
         lines = None
         if ref.lines and known.lines:
             lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
-        by_segment[key] = ref.model_copy(update={"lines": lines, "together": ref.together or known.together})
+        lost_on = tuple(dict.fromkeys((*known.lost_on, *ref.lost_on)))
+        together = ref.together or known.together
+        by_segment[key] = ref.model_copy(update={"lines": lines, "together": together, "lost_on": lost_on})
     return tuple(by_segment.values())
+
+
+def on_any_branch(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
+    """Return references without the branches that lost them, to compare what they cite."""
+    return tuple(ref.model_copy(update={"lost_on": ()}) for ref in refs)
 
 
 def segment_hash(excerpt: str, *, salt: str) -> str:

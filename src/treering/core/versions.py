@@ -7,7 +7,7 @@ differences between branches cost anything.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json
@@ -145,6 +145,8 @@ class TreeView:
     name: str
     """The displayed name: a branch or a commit."""
     changed: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+    leading: str = ""
+    """The branch of the repository that was read first, usually the default one."""
 
     def has(self, origin: str) -> bool:
         """Return whether an origin belongs to the repository."""
@@ -165,6 +167,18 @@ class TreeView:
             return held.on(self.branch)
         wanted = self.changed[self.path(origin)]
         return next((one for one in held.fingerprints if wanted and is_blob(one, wanted)), None)
+
+    def lost(self, origin: str, fingerprint: str, lost_on: Collection[str]) -> bool:
+        """Return whether the tree lost lines of a source: it did, or a branch with the same contents.
+
+        `lost_on`: the branches that lost them.
+        """
+        if not lost_on:
+            return False
+        own = () if self.path(origin) in self.changed else (self.branch,)
+        contents = self.contents(origin, fingerprint)
+        same = HeldContents.parse(fingerprint).branches_of([contents]) if contents else ()
+        return same is None or not {*own, *same}.isdisjoint(lost_on)
 
 
 def is_blob(contents: str, blob: str) -> bool:

@@ -126,6 +126,8 @@ class BranchRead:
     heads: Mapping[str, str] = field(default_factory=dict)
     """The newest commit of each existing branch."""
     place: str = ""
+    changed: frozenset[str] = frozenset()
+    """Origins of the files that a branch read for the first time changed since it left the first branch."""
 
     @property
     def origin(self) -> str:

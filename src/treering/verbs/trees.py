@@ -5,7 +5,7 @@ an object of another branch that is named by id is shown with its branches. Line
 they were read are flagged (`docs/decisions/0057`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -54,6 +54,8 @@ class AskedTree:
     here: CheckedOut | None = None
     lookup: TreeLookup | None = None
     warnings: tuple[str, ...] = ()
+    commit: str = ""
+    """The commit at which the branch of the view was read."""
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
 
     def note_of_passage(self, head: Head, segment: Segment | None) -> str:
@@ -87,6 +89,8 @@ class AskedTree:
         self, item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
     ) -> str:
         """Return the note of knowledge whose evidence is only on other branches, or has changed; else empty."""
+        if item.status == "stale" and not any(ref.lost_on for ref in item.evidence_refs):
+            return ""  # on every branch
         notes: dict[EvidenceRef, str] = {}
 
         def is_valid(ref: EvidenceRef) -> bool:
@@ -107,17 +111,28 @@ class AskedTree:
         """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
         if not self.view.has(head.origin):
             return ""
+        lost = _gone_lines(self.view.path(head.origin))
+        if self.view.lost(head.origin, head.fingerprint, ref.lost_on):
+            return lost
         if head.status != "active":
             return _NOWHERE
         contents = self.view.contents(head.origin, head.fingerprint)
         if segment.place_in_contents(contents) or (contents is None and self._is_changed_on_unread_branch(head.origin)):
             return self._changed(head, segment, ref.quote(segment))
-        return _ELSEWHERE
+        # Lines that the default branch lost are on no branch that begins there now.
+        return lost if self.view.leading in ref.lost_on else _ELSEWHERE
 
     def _is_changed_on_unread_branch(self, origin: str) -> bool:
         """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
         path = self.view.path(origin)
-        return bool(self.view.changed.get(path)) and self._file(path) is not None
+        return bool(self.view.changed.get(path)) and path in self._own_changes and self._file(path) is not None
+
+    @property
+    def _own_changes(self) -> Collection[str]:
+        """The files that a branch changed itself; others differ because it began before they were changed."""
+        if self.here is None or self.lookup is None:
+            return ()
+        return self.lookup.changed(self.here.place, self.here.commit, since=self.commit)
 
     def _changed(self, head: Head, segment: Segment, quote: str) -> str:
         if self.here is None or head.origin == self.view.root:
@@ -133,7 +148,7 @@ class AskedTree:
             return ""
         if isinstance(segment.locator, Lines):
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
-            return "" if find_lines(quote, text) else f"{CHANGED}these lines of {path} are gone"
+            return "" if find_lines(quote, text) else _gone_lines(path)
         return f"{CHANGED}{path} is a different file in the work tree now"
 
     def _file(self, path: str) -> LyingFile | None:
@@ -289,9 +304,19 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
-    elsewhere = [item for item in based if notes[item.id].startswith((_ELSEWHERE, _NOWHERE))]
+    elsewhere = [
+        item
+        for item in based
+        if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or (notes[item.id] and _has_no_file(tree, item, found))
+    ]
     renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
     return {identity: note for identity, note in notes.items() if identity not in renamed}
+
+
+def _has_no_file(tree: AskedTree, item: Knowledge, found: ObjectsFound) -> bool:
+    """Return whether no file that knowledge cites is in the tree under the path at which it was cited."""
+    heads = [found.heads[ref.source_id] for ref in item.evidence_refs if ref.source_id in found.heads]
+    return not any(tree.view.stands(head.origin, head.fingerprint) for head in heads)
 
 
 def _under_other_paths(
@@ -312,6 +337,10 @@ def _under_other_paths(
         and (segment := found.segments.get((ref.source_id, ref.segment_id)))
         and not here.isdisjoint(_contents(head, segment))
     )
+
+
+def _gone_lines(path: str) -> str:
+    return f"{CHANGED}these lines of {path} are gone"
 
 
 def _elsewhere(branches: Iterable[str]) -> str:
@@ -354,6 +383,16 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
         return ()
     listed = ", ".join([*names][:_MAX_BRANCHES_NAMED]) + (" and more" if len(names) > _MAX_BRANCHES_NAMED else "")
     return (f"This covers all branches that were read ({listed}); options.at selects one.",)
+
+
+def views_of(engine: Engine, scope: str) -> list[TreeView]:
+    """Return one tree for each repository that was read: the branch of the caller's work tree, or the first branch."""
+    tree = tree_of(engine, scope, at="", past=False)
+    others = [
+        _view(one, _leading(one)) for one in maps_of(engine, scope) if not (tree and tree.view.root == one.origin)
+    ]
+    # Of a branch that was not read, the files are unknown.
+    return [*([replace(tree.view, name=tree.view.branch, changed={})] if tree else []), *others]
 
 
 def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Altered | None = None) -> Iterator[Source]:
@@ -409,28 +448,33 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
         remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
         warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
-        return AskedTree(
-            TreeView(repository.origin, here.branch, here.branch), here, lookup, (warning,) if ahead else ()
-        )
+        return AskedTree(_view(repository, here.branch), here, lookup, (warning,) if ahead else ())
     if same:
-        return AskedTree(TreeView(repository.origin, same, here.branch), here, lookup)
+        return AskedTree(_view(repository, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
     unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
     if view is None:
-        leading = str(repository.payload.get("leading") or next(iter(known)))
-        view = TreeView(repository.origin, leading, here.branch)
-    return AskedTree(view, here, lookup, (unread,))
+        view = _view(repository, _leading(repository), here.branch)
+    return AskedTree(view, here, lookup, (unread,), known[view.branch])
 
 
 def _beside(repository: Source, name: str, commit: str, place: str, lookup: TreeLookup | None) -> TreeView | None:
     """Return the tree of an unread commit as the difference from a branch that was read."""
     known = known_branches(repository.payload)
-    leading = repository.payload.get("leading")
-    for branch in sorted(known, key=lambda one: one != leading):
+    for branch in sorted(known, key=lambda one: one != _leading(repository)):
         changed = lookup.differing(place, known[branch], commit) if lookup and known[branch] and commit else None
         if changed is not None:
-            return TreeView(repository.origin, branch, name, changed)
+            return replace(_view(repository, branch, name), changed=changed)
     return None
+
+
+def _leading(repository: Source) -> str:
+    return str(repository.payload.get("leading") or next(iter(known_branches(repository.payload)), ""))
+
+
+def _view(repository: Source, branch: str, name: str = "") -> TreeView:
+    """Return the tree of a branch that was read. `name`: how it is displayed, if not by its branch."""
+    return TreeView(repository.origin, branch, name or branch, leading=_leading(repository))
 
 
 def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: TreeLookup | None) -> TreeView:
@@ -443,7 +487,7 @@ def _named(at: str, maps: Sequence[Source], here: CheckedOut | None, lookup: Tre
             hint="Ask from a work tree of one of them, or at a scope that holds one.",
         )
     if read:
-        return TreeView(read[0][0].origin, read[0][1], at)
+        return _view(*read[0], at)
     for one in among:
         for place in places_of_branches(one.payload).values():
             with suppress(OSError):

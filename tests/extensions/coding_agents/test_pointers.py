@@ -85,6 +85,14 @@ def test_stale_decision_is_marked_on_a_prompt(space, acme):
     assert entry.text.startswith("Decision: Uploads are retried three times (stale)  know:")
 
 
+def test_decision_stale_on_this_branch_is_marked(space, acme):
+    here = space.asked_from(acme)
+    here.decide("Uploads are sent by the connection", because=["acme/upload.py:8"])
+    (acme / "acme/upload.py").write_text(UPLOAD.replace("self.connection.put(file)", "None"))
+    (entry, *_) = pointers(here, "how does the connection send uploads?")
+    assert entry.text.startswith("Decision: Uploads are sent by the connection (stale)  know:")
+
+
 def test_matching_rules_decisions_and_work_come_first(space):
     quote = note(space, "An upload is sent again five times at most.")
     decide(space, "Cap the retry limit of uploads at five", quote)

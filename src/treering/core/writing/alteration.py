@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
-from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.evidence import EvidenceRef, Segment, on_any_branch, segment_hash
 from treering.core.objects import SETTLED, Channel, Knowledge, Node, Object, Source, Summary, WorkItem, name_held
 from treering.core.patch import (
     FIELDS,
@@ -59,15 +59,29 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
         case Knowledge(), Knowledge():
             revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
             check_lineage(revised, draft)
-            if revised.status == "active":
+            is_only_marked = operation.changes.keys() == {"evidence_refs"} and _cites_the_same(item, revised)
+            if revised.status == "active" and not is_only_marked:
                 require_support(revised, draft)
             if is_newly_disputed(revised, item.evidence_refs):
                 revised = revised.model_copy(update={"disputed": True})
-    revised_item = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
+    revised_item = draft.change(item, _event(item, revised), **_written(item, revised, operation, channel, draft))
     if isinstance(item, WorkItem) and isinstance(revised_item, WorkItem):
         check_acyclic(revised_item, draft)
         update_child_refs(item.parent_ref, revised_item, draft)
     return changed(revised_item)
+
+
+def _event(item: Object, revised: Object) -> str:
+    """Return the kind of the event: whether evidence was only lost on a branch, or something else changed."""
+    if not (isinstance(item, Knowledge) and isinstance(revised, Knowledge)):
+        return "updated"
+    pairs = zip(item.evidence_refs, revised.evidence_refs, strict=False)
+    is_lost = any(set(after.lost_on) - set(before.lost_on) for before, after in pairs)
+    return "evidence_lost" if is_lost and _cites_the_same(item, revised) else "updated"
+
+
+def _cites_the_same(item: Knowledge, revised: Knowledge) -> bool:
+    return on_any_branch(revised.evidence_refs) == on_any_branch(item.evidence_refs)
 
 
 def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
@@ -374,7 +388,9 @@ def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
 def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[EvidenceRef] = ()) -> Knowledge:
     """Return the knowledge with its evidence checked. Raises `InvalidPatch` for missing evidence."""
     # An existing reference may have lost its segment; the cascade handles that.
-    refs = tuple(ref if ref in earlier else _checked(ref, draft) for ref in item.evidence_refs)
+    known = on_any_branch(earlier)
+    cited = zip(item.evidence_refs, on_any_branch(item.evidence_refs), strict=True)
+    refs = tuple(ref if one in known else _checked(ref, draft) for ref, one in cited)
     return item.model_copy(update={"evidence_refs": refs})
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import count
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import Segment, changed_stretches
+from treering.core.evidence import EvidenceRef, Segment, changed_stretches
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.scope import ROOT
@@ -41,7 +41,7 @@ class Drafted:
 
 @dataclass(frozen=True, slots=True)
 class RestingLines:
-    """Evidence of a belief: the path of the file before the change, and the segment."""
+    """Evidence of a belief: the path of the file before the change, and the segment, or its cited lines."""
 
     path: str
     segment: Segment
@@ -270,11 +270,19 @@ def held_beliefs(ledger: Ledger, paths: Mapping[str, str]) -> list[Belief]:
             except NotFound:  # erased
                 continue
             if path and segment:
-                proofs.append(RestingLines(path, segment))
+                proofs.append(RestingLines(path, _cited_lines(ref, segment)))
             else:
                 others += 1
         beliefs.append(Belief(item, tuple(proofs), others, held=True))
     return beliefs
+
+
+def _cited_lines(ref: EvidenceRef, segment: Segment) -> Segment:
+    """Return the cited lines of a segment as a segment of their own; all of it if no lines are named."""
+    if ref.lines is None:
+        return segment
+    cited = {"excerpt": ref.quote(segment), "locator": ref.locator(segment), "definitions": ()}
+    return segment.model_copy(update=cited)
 
 
 def together(own: Sequence[Belief], held: Sequence[Belief]) -> list[Belief]:

@@ -148,7 +148,9 @@ class Checked:
         if not file.new:
             return f"The change deletes {named(proof.path)}."
         after = self.change.text(file.new)
-        if after is None or segment.excerpt in after:
+        # A line that was made longer still contains its former text.
+        is_whole_lines = find_lines(segment.excerpt, before) is not None
+        if after is None or (find_lines(segment.excerpt, after) if is_whole_lines else segment.excerpt in after):
             return ""
         now = drafted(file.change.path, file.new)
         key = item.duplicate_key()

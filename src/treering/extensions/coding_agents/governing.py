@@ -113,7 +113,7 @@ def held_rules(call: Call) -> list[HeldRule]:
         if isinstance(item, Knowledge) and _is_shown(item) and not is_over(item, now=now)
     ]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
-    held = [one for one in found if one.status == "stale" or notes.get(one.id, CHANGED).startswith(CHANGED)]
+    held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
     held.sort(key=lambda one: (one.status in ("candidate", "stale"), -one.updated_at.timestamp()))
     return [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
 

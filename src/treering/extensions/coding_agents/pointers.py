@@ -16,6 +16,7 @@ from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.shown_hits import ShownHit
+from treering.verbs.trees import CHANGED
 
 _HOOKS = TUNING.hooks
 _MANY_SHARED_TERMS = _HOOKS.min_shared_terms + 1
@@ -76,7 +77,12 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
 def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
     """Return the current and stale hits of a search."""
     hits = space.query("search", ROOT, {"text": asked}, options).hits
-    return [hit for hit in hits if hit.current or hit.status == "stale"]
+    return [hit for hit in hits if hit.current or _is_stale(hit)]
+
+
+def _is_stale(hit: ShownHit) -> bool:
+    """Return whether knowledge is stale, at least in the work tree."""
+    return hit.type == "knowledge" and (hit.note.startswith(CHANGED) or (hit.status == "stale" and not hit.note))
 
 
 def _names_in(asked: str) -> list[str]:
@@ -110,7 +116,8 @@ def _held(hit: ShownHit) -> str:
 
 def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
     for hit in islice(hits, _HOOKS.max_entries):
-        state = "" if hit.status == "active" else f" ({hit.status.replace('_', ' ')})"
+        status = "stale" if _is_stale(hit) else hit.status
+        state = "" if status == "active" else f" ({status.replace('_', ' ')})"
         yield HookLine(
             hit.object_id,
             f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}{state}  {hit.object_id}",

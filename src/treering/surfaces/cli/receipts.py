@@ -33,7 +33,13 @@ _KNOWN = {
     "preference": "Already a preference",
     "fact": "Already a fact",
 }
-_EVENTS = {"staled": "Now stale", "contested": "Now contested", "reverted": "Undone", "superseded": "Replaced"}
+_EVENTS = {
+    "staled": "Now stale",
+    "contested": "Now contested",
+    "reverted": "Undone",
+    "superseded": "Replaced",
+    "evidence_lost": "Lost evidence on a branch",
+}
 _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
 
 

@@ -6,7 +6,9 @@ from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
 from treering.core.evidence import Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
+from treering.core.versions import TreeView
 from treering.ports.ledger import Ledger
+from treering.verbs.scoped_ledger import item_in_tree
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
@@ -22,13 +24,19 @@ def cited_words(ledger: Ledger, item: Object) -> Mapping[str, str]:
     return {place: words for place, words, _, _ in _cited(ledger, item)}
 
 
-def lost_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
-    """Return what became of places an object was based on, such as `README.md:5-11 changed`, each once."""
+def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> tuple[str, ...]:
+    """Return what became of places an object was based on, such as `README.md:5-11 changed`, each once.
+
+    `tree`: the tree in which they are looked up; without one, all branches.
+    """
     lost: dict[str, None] = {}
     for place, _, source, segment in _cited(ledger, item):
-        if source.status != "active":
+        here = item_in_tree(source, tree) if source.status == "active" else None
+        if here is None and tree and tree.changed.get(tree.path(source.origin)):
+            continue  # the file of a branch that was not read
+        if not isinstance(here, Source):
             lost[f"{place} removed"] = None
-        elif segment.segment_id not in {one.segment_id for one in source.segments}:
+        elif segment.segment_id not in {one.segment_id for one in here.segments}:
             lost[f"{place} changed"] = None
     return tuple(lost)
 

@@ -1,10 +1,12 @@
 """Resolving evidence as people write it to the segments that contain it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from pydantic import Field
@@ -116,6 +118,26 @@ def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, R
             resolved[text] = None
     reading = replace(resolver, dry_run=False)
     return {text: found or reading.resolve(text) for text, found in resolved.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Quoted:
+    """Lines of a segment that contain a quote."""
+
+    source: Source
+    segment: Segment
+    lines: tuple[int, int]
+
+    @property
+    def place(self) -> str:
+        ref = EvidenceRef(source_id=self.source.id, segment_id=self.segment.segment_id, lines=self.lines)
+        return place_in(ref.locator(self.segment), self.source.origin)
+
+    @property
+    def key(self) -> str:
+        """Which lines they are; for a source without lines, which segment."""
+        where = self.place if isinstance(self.segment.locator, Lines) else self.segment.segment_id
+        return f"{self.source.id} {where}"
 
 
 class _NotStored(InvalidInput):
@@ -257,20 +279,25 @@ class Resolver:
     def _quoted(self, text: str, words: str) -> ResolvedEvidence:
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
         sought = " ".join(words.split()).casefold()
-        matches: list[tuple[Source, Segment]] = []
+        matches: dict[str, _Quoted] = {}
         for head in self.call.engine.lookup.passages_with(words, reach, limit=_QUOTE_HITS) if sought else ():
             # One in another scope, or a damaged one, which lint reports, is no match.
             with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)
-                segments = [one for one in self.segments_of(source) if one.segment_id == head.part]
-                matches += [(source, one) for one in segments if sought in " ".join(one.excerpt.split()).casefold()]
+                for segment in self.segments_of(source):
+                    for lines in _quoted_lines(sought, segment) if segment.segment_id == head.part else ():
+                        found = _Quoted(source, segment, lines)
+                        # A class and its methods contain the same lines.
+                        known = matches.setdefault(found.key, found)
+                        if len(segment.excerpt) < len(known.segment.excerpt):
+                            matches[found.key] = found
         if len(matches) != 1:
-            places = [short_place(place_in(one.locator, source.origin)) for source, one in matches[:_MAX_CANDIDATES]]
-            if places:
+            if places := [short_place(one.place) for one in matches.values()]:
                 raise InvalidInput(f"{len(matches)} places contain {words[:200]!r}.", hint=_choose(places))
             raise NotFound(f"No source contains {words[:200]!r}.", hint=f"Quote it word for word, or give {NOTATIONS}.")
-        source, segment = matches[0]
-        return self.answer(text, source, [segment], quote=words)
+        (one,) = matches.values()
+        within = {one.segment.segment_id: one.lines}
+        return self.answer(text, one.source, [one.segment], quote=words, place=one.place, within=within)
 
     def answer(
         self,
@@ -441,6 +468,22 @@ def stored_lines(segments: Iterable[Segment]) -> dict[int, tuple[Segment, str]]:
         if isinstance(segment.locator, Lines)
         for place, line in enumerate(segment.excerpt.splitlines())
     }
+
+
+def _quoted_lines(sought: str, segment: Segment) -> Iterator[tuple[int, int]]:
+    """Yield the first and last line of each place in a segment that contains some words, in lower case."""
+    words = [
+        (word.casefold(), number)
+        for number, line in enumerate(segment.excerpt.splitlines(), 1)
+        for word in line.split()
+    ]
+    starts = [*accumulate((len(word) + 1 for word, _ in words), initial=0)]
+    text = " ".join(word for word, _ in words)
+    at = text.find(sought)
+    while at >= 0:
+        first, last = (words[bisect_right(starts, place) - 1][1] for place in (at, at + len(sought) - 1))
+        yield first, last
+        at = text.find(sought, starts[bisect_right(starts, at + len(sought) - 1)])
 
 
 def _part_of(segment: Segment, within: Mapping[str, tuple[int, int]] | None) -> tuple[int, int] | None:

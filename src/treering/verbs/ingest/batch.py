@@ -6,15 +6,17 @@ from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, place_in
+from treering.core.evidence import EvidenceRef, Segment, place_in
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Transition, Update
 from treering.core.policy import is_over, needs_review
+from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.ingest.branches import branches_now, read_of
 from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
@@ -81,6 +83,8 @@ class BatchWriter:
     dry_run: bool = False
     branches: list[BranchRead] = field(default_factory=list)
     """The branches being read, of the repositories of the items."""
+    lost: list[str] = field(default_factory=list)
+    """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
@@ -120,6 +124,7 @@ class BatchWriter:
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))
+        self.lost += changes.lost
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
@@ -235,14 +240,21 @@ def unmerged(names: Iterable[str]) -> str:
 
 
 def archive_unmerged(
-    writer: BatchWriter, staled: Sequence[str], names: Iterable[str]
+    writer: BatchWriter, staled: Sequence[str], names: Collection[str]
 ) -> tuple[frozenset[str], list[Receipt]]:
-    """Archive knowledge whose evidence was on deleted branches, with the reason; return its ids."""
-    heads = writer.engine.ledger.heads(staled)
+    """Archive knowledge whose evidence was only ever on deleted branches, with the reason; return its ids.
+
+    If another branch had the lines and lost them, it is stale there.
+    """
+    items = [item for item in map(writer.engine.ledger.get, staled) if isinstance(item, Knowledge)]
+    lost: set[str] = set()
+    for item in items:  # derived knowledge follows
+        if any(set(ref.lost_on) - set(names) for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
+            lost.add(item.id)
     operations = [
-        Transition(id=head.id, expected_revision=head.revision, to="archived")
-        for head in heads.values()
-        if head.status == "stale"
+        Transition(id=item.id, expected_revision=item.revision, to="archived")
+        for item in items
+        if item.status == "stale" and item.id not in lost
     ]
     if not operations:
         return frozenset(), []
@@ -298,15 +310,29 @@ def _restored_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
                 return ref
             holder = next((one for one in source.segments if one.excerpt == words), None)
             if holder:
-                place = {"source_id": source.id, "segment_id": holder.segment_id}
-                return EvidenceRef(**place, role=ref.role, lines=ref.lines, together=ref.together)
+                moved = ref.moved(holder.segment_id, source_id=source.id, lines=ref.lines, together=ref.together)
+                lost_on = _still_lost_on(ref, source, holder, read_of(source.origin, writer.branches))
+                return moved.model_copy(update={"lost_on": lost_on})
     return None
 
 
+def _still_lost_on(ref: EvidenceRef, source: Source, segment: Segment, read: BranchRead | None) -> tuple[str, ...]:
+    """Return the branches that lost evidence and do not have it back; by default all that do not have it."""
+    if read is None:
+        return ()
+    held = HeldContents.parse(source.fingerprint)
+    return tuple(name for name in ref.lost_on or branches_now(read) if not segment.place_in_contents(held.on(name)))
+
+
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
-    """Return whether the last change of once active knowledge was the loss of its support."""
+    """Return whether the last change of once active knowledge was the loss of its support.
+
+    Claims that were contested by others are contested again when they are active. Disputes are left to people.
+    """
     last = ledger.events_of(item.id)[-1]
-    return last.event_type == "staled" and (last.before or {}).get("status") == "active"
+    before = (last.before or {}).get("status")
+    was_active = before == "active" or (before == "contested" and item.was_active and not item.disputed)
+    return last.event_type == "staled" and was_active
 
 
 def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWriter) -> Receipt | None:

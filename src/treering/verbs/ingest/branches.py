@@ -1,9 +1,9 @@
 """The contents of a source on the branches of a repository after one branch was read."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from treering.core.evidence import Locator, Segment, SegmentPlace
+from treering.core.evidence import EvidenceRef, Lines, Locator, Segment, SegmentPlace
 from treering.core.objects import Source
 from treering.core.versions import HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import BranchRead
@@ -13,6 +13,51 @@ from treering.verbs.ingest.segments import Carried
 def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
     """Return the reading of the repository that an origin belongs to, or `None`."""
     return next((one for one in reads if origin == one.root or origin.startswith(f"{one.root}#")), None)
+
+
+def contents_before(source: Source, read: BranchRead | None) -> str | None:
+    """Return the contents of a source on a branch before its reading, or `None` if it had none.
+
+    A branch that is read for the first time had the files of the first branch that it changed itself.
+    """
+    if read is None:
+        return source.fingerprint
+    held, known = HeldContents.parse(source.fingerprint), known_branches(read.known)
+    if read.known and read.branch not in known:
+        return held.on(leading_after(read)) if source.origin in read.changed else None
+    return held.on(read.branch)
+
+
+def with_losses(
+    refs: Sequence[EvidenceRef], before: Source, after: Iterable[Segment], versions: HeldContents, read: BranchRead
+) -> tuple[EvidenceRef, ...]:
+    """Return evidence with the branches that lost its segments of a source, after one branch was read.
+
+    `before`: the source before; `after`: its segments now, in these `versions` of its contents. Nothing is added if
+    there are no other branches.
+    """
+    branches = branches_now(read)
+    had = {one.segment_id for one in segments_on(before.segments, contents_before(before, read))}
+    now = {one.segment_id: one for one in after}
+
+    def lost_on(ref: EvidenceRef) -> tuple[str, ...]:
+        segment = now.get(ref.segment_id)
+        new = (read.branch,) if ref.segment_id in had and len(branches) > 1 else ()
+        return tuple(
+            name
+            for name in dict.fromkeys((*ref.lost_on, *new))
+            if name in branches and not (segment and segment.place_in_contents(versions.on(name)))
+        )
+
+    cited = {ref: lost_on(ref) for ref in refs if ref.source_id == before.id}
+    return tuple(ref.model_copy(update={"lost_on": cited.get(ref, ref.lost_on)}) for ref in refs)
+
+
+def segments_on(segments: Iterable[Segment], contents: str | None) -> list[Segment]:
+    """Return the segments that some contents of a source have, in their order there."""
+    here = [one for segment in segments if (one := segment.in_contents(contents))]
+    here.sort(key=lambda one: one.locator.start if isinstance(one.locator, Lines) else one.position)
+    return [one.model_copy(update={"position": at}) for at, one in enumerate(here)]
 
 
 def contents_here(fingerprint: str, read: BranchRead | None) -> str | None:

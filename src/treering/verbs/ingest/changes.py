@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from treering.core.errors import InvalidInput
-from treering.core.evidence import EvidenceRef, Segment
+from treering.core.evidence import EvidenceRef, Segment, any_place_holds
 from treering.core.objects import Knowledge, Node, Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
 from treering.core.versions import SEVERAL, HeldContents
@@ -19,10 +19,12 @@ from treering.verbs.ingest.branches import (
     contents_here,
     read_of,
     restricted,
+    segments_on,
     united,
     versions_after,
     versions_without,
     with_branches_of,
+    with_losses,
 )
 from treering.verbs.ingest.known import (
     DuplicateSources,
@@ -118,6 +120,8 @@ class SourceChanges:
         self._nodes: dict[str, str] = {}
         self._evidence: dict[str, Knowledge] = {}
         self._archived: set[str] = set()
+        self.lost: list[str] = []
+        """Ids of knowledge that lost its support on the branch being read."""
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
@@ -216,6 +220,10 @@ class SourceChanges:
             self._restrict(state, left)
             return ItemResult(origin=origin, outcome="removed", source_id=state.id, why=_elsewhere(left))
         self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
+        if read and (citing := [*filter(is_live, self._known_sources.citing(state.id))]):
+            before = self._known_sources.whole(state.id)
+            for item in citing:
+                self._follow(item, before, Carried(before.segments, frozenset()), (), HeldContents(()))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
 
     def _is_on_other_branch(self, origin: str) -> bool:
@@ -248,9 +256,9 @@ class SourceChanges:
         left = restricted(before, versions)
         fields = {"fingerprint": versions.text, "segments": left.segments, "payload": {**before.payload, **payload}}
         self._change(before, state.revision, fields)
-        if left.gone:
-            for item in filter(is_live, self._known_sources.citing(state.id)):
-                self._follow(item, before, left)
+        here = segments_on(left.segments, contents_here(versions.text, read_of(before.origin, self._branches)))
+        for item in filter(is_live, self._known_sources.citing(state.id)):
+            self._follow(item, before, left, here, versions)
 
     def _create(self, draft: SourceDraft) -> str:
         stamps, read = self._stamps("source"), read_of(draft.origin, self._branches)
@@ -282,7 +290,7 @@ class SourceChanges:
             carried = united(before, carried, versions, draft.fingerprint)
         self._change(before, state.revision, {**self._fields(draft, versions, before), "segments": carried.segments})
         for item in filter(is_live, citing):
-            self._follow(item, before, carried, read_now)
+            self._follow(item, before, carried, read_now, versions)
         # An invalid source is updated, but states nothing.
         claims = draft.knowledge if state.status == "active" else ()
         stated = _by_meaning(citing) if claims else {}
@@ -358,18 +366,24 @@ class SourceChanges:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
     def _follow(
-        self, item: Knowledge, before: Source, carried: Carried, read_now: Sequence[Segment] | None = None
+        self, item: Knowledge, before: Source, carried: Carried, here: Sequence[Segment], versions: HeldContents
     ) -> None:
         """Move evidence from removed segments to the segments that contain the same lines now.
 
-        Evidence in segments that are only gone on the branch being read stays, and is added there. `read_now` are the
-        segments on that branch.
+        Evidence in segments that are only gone on the branch being read stays, and is added there. `here` are the
+        segments on that branch, `versions` the contents of the source now.
         """
+        item = self._evidence.get(item.id, item)
         refs = {_place(ref): ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
-        here = {segment.segment_id for segment in read_now or ()}
-        if read_now is not None and (elsewhere := {part.segment_id for part in carried.segments} - here):
-            refs |= {_place(ref): ref for ref in moved_refs(item, before, read_now, gone=frozenset(elsewhere))}
+        if elsewhere := {part.segment_id for part in carried.segments} - {segment.segment_id for segment in here}:
+            refs |= {_place(ref): ref for ref in moved_refs(item, before, here, gone=frozenset(elsewhere))}
         now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if _place(one) in refs), *refs.values())))
+        if read := read_of(before.origin, self._branches):
+            now = with_losses(now, before, carried.segments, versions, read)
+            lost_before = {_place(one) for one in item.evidence_refs if read.branch in one.lost_on}
+            lost_now = {_place(one) for one in now if read.branch in one.lost_on}
+            if lost_now - lost_before and not any_place_holds(now, lambda ref: _place(ref) not in lost_now):
+                self.lost.append(item.id)
         if now != item.evidence_refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 

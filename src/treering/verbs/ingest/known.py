@@ -243,7 +243,7 @@ def repointed(
             moved += refs_to_lines(ref, part, segments, source_id=kept) or [ref]
         else:
             place = _holder(part.excerpt, there, segments)
-            moved.append(EvidenceRef(source_id=kept, segment_id=place, role=ref.role) if place else ref)
+            moved.append(ref.moved(place, source_id=kept) if place else ref)
     return united(moved)
 
 

@@ -21,6 +21,7 @@ from treering.core.patch import (
 )
 from treering.core.policy import needs_review
 from treering.core.screening import Screened, screened
+from treering.core.versions import TreeView
 from treering.ports.adapter import (
     BranchRead,
     Failed,
@@ -46,7 +47,7 @@ from treering.verbs.ingest.batch import (
     reactivate,
     unmerged,
 )
-from treering.verbs.ingest.branches import branches_gone, contents_here, read_of, versions_without
+from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
 from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
@@ -71,6 +72,7 @@ from treering.verbs.ingest.report import (
     overall_outcome,
 )
 from treering.verbs.ingest.segments import with_short_names, without_recalled_segments
+from treering.verbs.trees import AskedTree, notes_of_objects
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
 _BATCH_ITEMS = 256
@@ -176,6 +178,7 @@ class Run:
             for read, names in gone:
                 self._remove_branches(read, names)
             self._reactivate()
+            self._note_lost()
             self._link_nodes()
             self._note_erased()
             self._show(number)
@@ -324,7 +327,7 @@ class Run:
             archived, receipts = archive_unmerged(self._writer, left, names)
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
             self.account.patches += [receipt.patch_id for receipt in receipts]
-            self.account.warnings.append(f"{len(archived)} archived: {unmerged(names)}.")
+            self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""
@@ -335,10 +338,20 @@ class Run:
         if again:
             self.account.staled = [identity for identity in self.account.staled if identity not in again]
             self.account.patches += [receipt.patch_id for receipt in receipts]
+            self.account.contested += [identity for receipt in receipts for identity in receipt.contested]
             self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
             self.account.warnings.append(
                 f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
+
+    def _note_lost(self) -> None:
+        """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
+        lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
+        for read in self._writer.branches if lost else ():
+            view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
+            ledger = self._engine.ledger
+            notes = notes_of_objects(AskedTree(view), ledger, ledger.heads(lost).values())
+            self.account.staled += [one for one in lost if one in notes or self._writer.dry_run]
 
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""

@@ -266,7 +266,7 @@ def moved_refs(
 def _moved_to(item: Knowledge, ref: EvidenceRef, old: Segment, now: Sequence[Segment]) -> Iterator[EvidenceRef]:
     """Yield references to the current places of the cited lines, or of the definitions that the knowledge is about."""
     if ref.lines is None:
-        yield from (EvidenceRef(source_id=ref.source_id, segment_id=place) for place in places_now(item, old, now))
+        yield from (ref.moved(place) for place in places_now(item, old, now))
         return
     yield from refs_to_lines(ref, old, now, source_id=ref.source_id)
 
@@ -275,10 +275,7 @@ def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, sou
     """Return references to the current places of cited lines; empty if they are gone."""
     parts = _lines_now(ref.quote(old), now)
     together = ref.together or len(parts) > 1
-    return [
-        EvidenceRef(source_id=source_id, segment_id=part.segment_id, role=ref.role, lines=lines, together=together)
-        for part, lines in parts
-    ]
+    return [ref.moved(part.segment_id, source_id=source_id, lines=lines, together=together) for part, lines in parts]
 
 
 def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tuple[int, int]]]:

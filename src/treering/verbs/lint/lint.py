@@ -20,6 +20,7 @@ from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, SpaceRule, Survey, run
 from treering.verbs.scoped_ledger import whole
+from treering.verbs.trees import views_of
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _APPLY = "The index differs: run again with options.apply."
@@ -219,7 +220,8 @@ def _findings(
     wanted = {name: rules[name] for name in given.rules or rules if name not in silenced}
     lookups = call.engine.file_lookups() if SAME_FILE in wanted else ()
     # Rules see the whole space, so that a reference to another scope is not broken.
-    seen = Survey(whole(ledger), call.engine.clock.now(), call.scope, lookups=lookups)
+    trees = tuple(views_of(call.engine, call.scope))
+    seen = Survey(whole(ledger), call.engine.clock.now(), call.scope, lookups=lookups, trees=trees)
     return run(wanted, seen, whole_space=whole_space), seen
 
 

@@ -61,13 +61,14 @@ def _dispute(item: Knowledge, seen: Survey) -> Finding:
 
 def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
-    if item.status == "stale":
+    if item.status == "stale" or item.id in seen.lost:
         fix = _reverification(item, seen)
+        where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
         yield Finding(
             rule="stale",
             severity="warning",
             ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
-            explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)} Verify it against the "
+            explanation=f"{named(item.title)} is stale{where}: {_why_stale(item, seen)} Verify it against the "
             "current sources, or archive it.",
             fix=fix,
             fix_summary="Its quoted text is in the source again: point the evidence there and reactivate it."
@@ -197,12 +198,16 @@ def _is_claimed(item: Knowledge) -> bool:
 
 
 def _why_stale(item: Knowledge, seen: Survey) -> str:
-    lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+    lost = [
+        _loss(ref, seen)
+        for ref in item.evidence_refs
+        if item.id in seen.lost or not seen.holds(ref.source_id, ref.segment_id)
+    ]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
     lost += [f"{seen.named(parent)}, which it was derived from, is {_state(parent, seen)}." for parent in fallen]
     if lost:
-        return " ".join(lost)
+        return " ".join(dict.fromkeys(lost))
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
 
 
@@ -222,10 +227,12 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         segment = seen.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
-    evidence = ref.quote(segment)
-    words = " ".join(_lost_lines(evidence, source) or evidence.split())
+    evidence, here = ref.quote(segment), seen.here(source)
+    if here is None:
+        return f"{place_in(ref.locator(segment), source.origin)} was removed."
+    words = " ".join(_lost_lines(evidence, here) or evidence.split())
     quote = words if len(words) <= _QUOTED_CHARS else words[:_QUOTED_CHARS] + "…"
-    now = " ".join(_new_lines(ref, segment, source))[:_QUOTED_CHARS]
+    now = " ".join(_new_lines(ref, segment, here))[:_QUOTED_CHARS]
     instead = f", but {named(now)}" if now else ""
     return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}{instead}."
 
@@ -237,9 +244,7 @@ def _lost_lines(quote: str, source: Source) -> list[str]:
 
 
 def _new_lines(ref: EvidenceRef, segment: Segment, source: Source) -> list[str]:
-    """Return the lines that a source has now in place of lost ones; none for a source with several versions."""
-    if any(part.places for part in source.segments):
-        return []
+    """Return the lines that a source has now in place of lost ones."""
     stored = stored_lines(source.segments)
     first, last = lines_now(ref, segment, stored) or (1, 0)
     before = set(map(str.strip, ref.quote(segment).splitlines()))

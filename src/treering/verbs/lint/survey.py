@@ -16,11 +16,14 @@ from treering.core.objects import Knowledge, Object, ObjectType, Source, title_o
 from treering.core.patch import Link, Operation
 from treering.core.policy import is_current
 from treering.core.scope import ROOT, is_within, sees
+from treering.core.versions import TreeView
 from treering.core.writing.integrity import references_of
 from treering.ports.adapter import FileLookup, KnownRepository
-from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, Selection
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, Selection, head_of
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
+from treering.verbs.scoped_ledger import item_in_tree
+from treering.verbs.trees import CHANGED, AskedTree, notes_of_objects
 
 Severity = Literal["error", "warning", "info"]
 _Type = TypeVar("_Type", bound=Object)
@@ -55,6 +58,8 @@ class Survey:
     """What finds the current places of the files of active sources that are read."""
     elsewhere: dict[tuple[str, str], str] = field(default_factory=dict)
     """By scope and origin of sources read so far, the other origin that their file has today; empty if it is gone."""
+    trees: tuple[TreeView, ...] = ()
+    """One tree for each repository: the branch of the caller's work tree, or the first branch."""
     _near: ObjectsFound | None = None
     """Links, heads and segments for the objects read last."""
 
@@ -114,6 +119,22 @@ class Survey:
         """Return whether an object of the space refers to another, or has a link to it."""
         referrers = map(self.find, self.ledger.referrers(identity))
         return bool(self.links(identity)) or any(item and identity in references_of(item) for item in referrers)
+
+    def here(self, source: Source) -> Source | None:
+        """Return a source as it is in the tree of its repository; `None` if it is not in it."""
+        tree = next((one for one in self.trees if one.has(source.origin)), None)
+        here = item_in_tree(source, tree)
+        return here if isinstance(here, Source) else None
+
+    @cached_property
+    def lost(self) -> Mapping[str, str]:
+        """By id of current knowledge that lost its lines in a tree, the name of the tree; other branches have them."""
+        marked = [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
+        lost: dict[str, str] = {}
+        for tree in self.trees if marked else ():
+            notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, marked), read=marked)
+            lost |= {identity: tree.name for identity, note in notes.items() if note.startswith(CHANGED)}
+        return lost
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for one out of sight only that it is in another scope."""

@@ -89,8 +89,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     ledger = on_all_branches(call.engine.ledger)
-    reasons = {item.id: ", ".join(lost_places(ledger, item)[:_PLACES]) for item in stale[: TUNING.packing.max_entries]}
-    reasons |= changed
+    tree = call.tree.view if call.tree else None
+    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in stale[: TUNING.packing.max_entries]}
+    reasons = {**changed, **{identity: ", ".join(lost) for identity, lost in places.items() if lost}}
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind == "constraint"]
     sections = [

@@ -293,7 +293,23 @@ def _branch_read(
         existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
         heads=branches,
         place=str(repository.common),
+        changed=_changed_since_fork(repository, settled, branch, commit),
     )
+
+
+def _changed_since_fork(
+    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None
+) -> frozenset[str]:
+    """Return the origins of files that a branch changed since it left the first branch, unless it was read before."""
+    known = known_branches(settled.known.payload) if settled.known else {}
+    first = known.get(str(settled.known.payload.get("leading"))) if settled.known else None
+    if branch in known or not first or not commit:
+        return frozenset()
+    try:
+        paths = repository.changed_since_fork(first, commit)
+    except TreeringError:  # this clone does not have the commit
+        return frozenset()
+    return frozenset(f"{settled.root}#{path}" for path in paths)
 
 
 def _on_branch(

@@ -321,6 +321,7 @@ class RepositoryTrees:
 
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
+    _changed: dict[tuple[str, str, str], Collection[str]] = field(default_factory=dict)
     _opened: dict[str, GitRepository] = field(default_factory=dict)
     """The repository of the last comparison, because opening one costs as much as a comparison."""
 
@@ -355,7 +356,13 @@ class RepositoryTrees:
         """Return the paths that a commit changes since its history left that of another one."""
         if not (since and commit):
             return ()
-        return self._compared(place, lambda repository: repository.changed_since_fork(since, commit)) or ()
+        key = (place, commit, since)
+        if key not in self._changed:
+            paths = self._compared(place, lambda repository: repository.changed_since_fork(since, commit))
+            if paths is None:
+                return ()
+            self._changed[key] = frozenset(paths)
+        return self._changed[key]
 
     def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
         """Compare commits in the repository at a place; `None` if that fails."""

@@ -27,6 +27,7 @@ from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
 _Report = TypeVar("_Report", bound=Report)
 _EVENTS: Mapping[str, str] = {
     "staled": "made stale",
+    "evidence_lost": "lost evidence on a branch",
     "transitioned": "changed in status",
     "settled": "no longer contested",
     "moved": "moved to another scope",

@@ -1,0 +1,267 @@
+"""Knowledge is stale on a branch that lost its lines, and current on the branches that have them."""
+
+import pytest
+
+from sources.git_scratch import Scratch
+from space_parts import open_space
+
+CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
+THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
+GONE = "changed since: these lines of retry.py are gone"
+
+
+@pytest.fixture
+def space():
+    with open_space() as space:
+        yield space
+
+
+@pytest.fixture
+def repository(space, tmp_path, monkeypatch):
+    """A repository on `main`, which was read, with a decision about its retry limit."""
+    made = Scratch(tmp_path / "acme")
+    made.commit({"retry.py": THREE, "README.md": "# Acme\n"})
+    monkeypatch.chdir(made.folder)
+    add(space, made)
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    return made
+
+
+def add(space, repository):
+    return space.ingest("repo", "/", {"path": str(repository.folder)})
+
+
+def branch(space, repository, name, files):
+    """Create a branch with a commit, and read it."""
+    repository.git("checkout", "-q", "-b", name)
+    repository.commit(files)
+    return add(space, repository)
+
+
+def switch(repository, name):
+    repository.git("checkout", "-q", name)
+
+
+def change_main(space, repository, files):
+    switch(repository, "main")
+    repository.commit(files)
+    return add(space, repository)
+
+
+def decision(space):
+    report = space.query("search", input={"text": "A call is tried three times"}, options={"withdrawn": True})
+    return next(hit for hit in report.hits if hit.type == "knowledge")
+
+
+def state(space):
+    """Return status, whether it is current, and the note of the decision in the work tree."""
+    hit = decision(space)
+    return hit.status, hit.current, hit.note
+
+
+def sections(space):
+    return {one.name: [entry.text for entry in one.entries] for one in space.query("brief").sections}
+
+
+def stale_findings(space):
+    return [one.explanation for one in space.lint("semantic", input={"rules": ["stale"]}).findings]
+
+
+def test_main_loses_lines_that_an_older_branch_has(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    report = change_main(space, repository, {"retry.py": FIVE})
+    assert report.staled == (decision(space).object_id,)
+    assert state(space) == ("active", False, GONE)
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+    (explanation,) = stale_findings(space)
+    assert explanation.startswith("'A call is tried three times' is stale on main: retry.py#L3-L3")
+    assert "no longer contains 'LIMIT = 3', but 'LIMIT = 5'" in explanation
+    switch(repository, "feature")
+    assert state(space) == ("active", True, "")
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    assert stale_findings(space) == []
+
+
+def test_reading_a_branch_again_reports_nothing_new(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    for name in ("feature", "main"):
+        switch(repository, name)
+        assert add(space, repository).staled == ()
+
+
+def test_deleted_branch_leaves_knowledge_of_main_stale(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    repository.git("branch", "-q", "-D", "feature")
+    report = add(space, repository)
+    assert not any("archived" in one for one in report.warnings)
+    assert state(space)[:2] == ("stale", False)
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
+def test_knowledge_derived_from_stale_knowledge_is_not_archived(space, repository):
+    parent = decision(space).object_id
+    payload = {"subject": "alarm", "predicate": "after", "value": "four"}
+    fact = {"kind": "fact", "title": "Alarm", "payload": payload, "derived_from": [parent], "status": "active"}
+    derived = space.crystallize("knowledge", input=fact).ids[0]
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    repository.git("branch", "-q", "-D", "feature")
+    add(space, repository)
+    assert space.engine.ledger.get(derived).status == "stale"
+
+
+def test_branch_loses_lines_that_main_has(space, repository):
+    report = branch(space, repository, "feature", {"retry.py": FIVE})
+    assert report.staled == (decision(space).object_id,)
+    assert state(space) == ("active", False, GONE)
+    switch(repository, "main")
+    assert state(space) == ("active", True, "")
+
+
+def test_brief_reports_stale_knowledge_after_a_merge(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    assert add(space, repository).staled == (decision(space).object_id,)
+    assert state(space)[0] == "stale"
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
+def test_removed_file_is_reported_on_its_branch(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    switch(repository, "main")
+    repository.git("rm", "-q", "retry.py")
+    repository.commit()
+    add(space, repository)
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 removed)"]}
+    assert "retry.py#L3-L3" in stale_findings(space)[0]
+    assert "was removed" in stale_findings(space)[0]
+
+
+def test_branch_older_than_the_lines_has_not_lost_them(space, tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"retry.py": "# Retry\n"})
+    made.git("branch", "old")
+    made.commit({"retry.py": THREE})
+    monkeypatch.chdir(made.folder)
+    add(space, made)
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    switch(made, "old")
+    assert state(space) == ("active", False, "not in this tree")  # not read yet
+    assert add(space, made).staled == ()
+    assert state(space) == ("active", False, "not on this branch (main)")
+    assert sections(space) == {}
+
+
+def test_new_branch_inherits_the_losses_of_main(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    branch(space, repository, "later", {"retry.py": f"{FIVE}\nX = 1\n"})
+    assert state(space) == ("active", False, GONE)
+
+
+def test_knowledge_stale_on_its_own_branch_is_not_on_main(space, repository):
+    branch(space, repository, "feature", {"queue.md": "Messages stay a week.\n"})
+    space.decide("Messages stay a week", because=["queue.md:1"])
+    repository.commit({"queue.md": "Messages stay a day.\n"})
+    add(space, repository)
+    assert sections(space)["Stale"] == ["Messages stay a week (queue.md:1 changed)"]
+    switch(repository, "main")
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+
+
+def test_rebased_branch_loses_its_lines_too(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    switch(repository, "feature")
+    repository.git("rebase", "-q", "main")
+    add(space, repository)
+    assert state(space)[0] == "stale"
+
+
+def test_revert_on_main_restores_knowledge_there(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    repository.git("revert", "--no-edit", "HEAD")
+    add(space, repository)
+    assert state(space) == ("active", True, "")
+    assert stale_findings(space) == []
+    space.engine.ledger.verify()
+
+
+def test_older_branch_restores_knowledge_only_for_itself(space, repository):
+    repository.git("branch", "old")
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    switch(repository, "old")
+    add(space, repository)
+    assert state(space) == ("active", True, "")
+    switch(repository, "main")
+    assert state(space) == ("active", False, GONE)
+
+
+def test_moved_lines_are_lost_on_no_branch(space, repository):
+    branch(space, repository, "feature", {"retry.py": THREE.replace("WAIT = 9", "WAIT = 8")})
+    assert state(space) == ("active", True, "")
+    change_main(space, repository, {"retry.py": f"# Above.\n{THREE}"})
+    assert state(space) == ("active", True, "")
+
+
+def test_other_evidence_supports_knowledge_on_the_branch(space, repository):
+    repository.commit({"limits.md": "Three tries.\n"})
+    add(space, repository)
+    space.decide("Three tries", because=["retry.py:3", "limits.md:1"])
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    assert "Three tries" in sections(space)["Decided"]
+    change_main(space, repository, {"limits.md": "Five tries.\n"})
+    assert "Three tries (retry.py:3 changed, limits.md:1 changed)" in sections(space)["Stale"]
+
+
+def test_two_changed_files_both_lose_their_evidence(space, repository):
+    repository.commit({"limits.md": "Three tries.\n"})
+    add(space, repository)
+    space.decide("Three tries", because=["retry.py:3", "limits.md:1"])
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE, "limits.md": "Five tries.\n"})
+    assert "Three tries (retry.py:3 changed, limits.md:1 changed)" in sections(space)["Stale"]
+
+
+def test_lost_evidence_is_an_event_of_its_own(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    assert space.engine.ledger.events_of(decision(space).object_id)[-1].event_type == "evidence_lost"
+
+
+def test_dry_run_reports_what_the_branch_would_lose(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    switch(repository, "main")
+    repository.commit({"retry.py": FIVE})
+    report = space.ingest("repo", "/", {"path": str(repository.folder)}, {"dry_run": True})
+    assert report.staled == (decision(space).object_id,)
+
+
+def test_revert_restores_a_contested_claim_with_its_rival(space, repository):
+    repository.commit({"limits.md": "The limit is 4.\n"})
+    add(space, repository)
+    three = space.fact("acme.limit = 3", because=["retry.py:3"]).id
+    four = space.fact("acme.limit = 4", because=["limits.md:1"]).id
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    assert [space.engine.ledger.get(one).status for one in (three, four)] == ["stale", "active"]
+    repository.git("revert", "--no-edit", "HEAD")
+    report = add(space, repository)
+    assert [space.engine.ledger.get(one).status for one in (three, four)] == ["contested", "contested"]
+    assert set(report.contested) == {three, four}
+
+
+def test_revert_leaves_a_disputed_claim_stale(space, repository):
+    fact = space.fact("acme.limit = 3", because=["retry.py:3"]).id
+    space.crystallize("knowledge", input={"id": fact, "status": "contested"})
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    repository.git("revert", "--no-edit", "HEAD")
+    add(space, repository)
+    assert space.engine.ledger.get(fact).status == "stale"
