@@ -471,13 +471,16 @@ def asks(text: str) -> bool:
 
 
 _HOW_TO = re.compile(
-    r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b",
+    r"\bwhy (?:was|were|did|has|have)\b|"
+    r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b|"
+    r"^\W*(?:run|build|install|deploy|release|publish|lint|format|test)(?: [\w.-]+){1,4}\W*$",
     re.IGNORECASE,
 )
+"""Why something was decided, what one has to do, and the name of a job such as `run the tests`."""
 
 
 def asks_how_to(text: str) -> bool:
-    """Return whether a question asks what one has to do, which is written in documentation more often than in code."""
+    """Return whether documentation answers a question more often than code: what one has to do, and past decisions."""
     return _HOW_TO.search(text) is not None
 
 
