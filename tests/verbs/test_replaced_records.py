@@ -30,7 +30,8 @@ def read(space, tmp_path):
 
 
 def hits(space):
-    return space.query("search", input={"text": "where are sessions stored, in redis"}, options={"semantic": False}).hits
+    given = {"text": "where are sessions stored, in redis"}
+    return space.query("search", input=given, options={"semantic": False}).hits
 
 
 def notes(space, name):

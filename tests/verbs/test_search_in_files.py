@@ -202,3 +202,12 @@ def test_section_with_text_comes_before_its_bare_title(space, tmp_path):
     assert first.heading.endswith("Context")
     assert last.text.startswith("# 7.")
     assert first.score >= last.score
+
+
+def test_question_of_the_latest_changes_lists_commits(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    for report in (search(space, "what changed lately"), space.query("context", input={"task": "latest commits"})):
+        (listed,) = (one for one in report.warnings if one.startswith("The latest commits: "))
+        assert '"Carousel: test it"; ' in listed
+        assert listed.endswith('"Start the shop".')
+    assert not any("latest commits" in one for one in search(space, "how are images drawn").warnings)

@@ -484,6 +484,21 @@ def asks_how_to(text: str) -> bool:
     return _HOW_TO.search(text) is not None
 
 
+_CHANGES = frozenset({"change", "changed", "changes", "commit", "commits", "happened", "new", "updates", "updated"})
+_LATELY = frozenset({"lately", "recent", "recently", "latest", "last", "newest", "new"})
+_BESIDE_CHANGES = frozenset(
+    {"what", "which", "show", "list", "the", "are", "is", "were", "has", "have", "been", "was", "most", "me", "any"}
+    | {"in", "of", "to", "this", "here", "project", "repo", "repository", "code", "s", "there", "did", "we", "things"}
+)
+
+
+def asks_what_changed(text: str) -> bool:
+    """Return whether a question asks only for the latest changes, as in `what changed lately`."""
+    words = frozenset(re.findall(r"[^\W\d_]+", text.casefold()))
+    is_about_both = not (words.isdisjoint(_CHANGES) or words.isdisjoint(_LATELY))
+    return is_about_both and words <= _CHANGES | _LATELY | _BESIDE_CHANGES
+
+
 def reply_among(asked: Segment, others: Iterable[Segment]) -> Segment | None:
     """Return the next turn after a question, if another speaker has it; of a long turn its first segment."""
     if not asks(asked.excerpt):

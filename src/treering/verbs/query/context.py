@@ -22,7 +22,7 @@ from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
-from treering.verbs.query.brief import commands_by_job, repository_of
+from treering.verbs.query.brief import commands_by_job, commits_asked_for, repository_of
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import current_records_first, current_turns_first, place_of_hit
@@ -127,6 +127,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         scope=call.scope,
         status="empty" if is_empty else "ok",
         warnings=(
+            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
             *(() if is_empty else below_warning(call, question, reach)),
             *warnings_of(question),

@@ -16,6 +16,7 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
+from treering.verbs.query.brief import commits_asked_for
 from treering.verbs.query.superseded_hits import (
     Place,
     current_records_first,
@@ -144,6 +145,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         scope=call.scope,
         status="ok" if hits else "empty",
         warnings=(
+            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *(below_warning(call, question, reach) if hits else ()),
             *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
