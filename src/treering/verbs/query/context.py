@@ -174,7 +174,7 @@ def _items(
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
-    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(call, candidates.items, reach)}
+    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(call, candidates.items, citing, reach)}
     beliefs = belief_items(results, candidates, citing, notes, reach)
     return combined(beliefs, passages, resting, results.question, reach)
 

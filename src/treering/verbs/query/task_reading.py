@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from treering.core.evidence import Lines
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object
 from treering.ports.ledger import Altered, Selection, head_of
@@ -29,12 +30,11 @@ def notes_on(call: Call, items: Iterable[Object]) -> Mapping[str, str]:
     return notes_of_objects(call.tree, call.engine.ledger, map(head_of, unique), read=unique)
 
 
-def notes_of_replaced_records(call: Call, items: Iterable[Object], reach: Reach) -> Mapping[str, str]:
-    """Return by id which decisions were read from decision records that others replaced."""
+def notes_of_replaced_records(call: Call, items: Iterable[Object], citing: Citing, reach: Reach) -> Mapping[str, str]:
+    """Return by id the notes of knowledge that was read from decision records which others replaced."""
+    paths = {one: part.locator.path for (one, _), part in citing.segments.items() if isinstance(part.locator, Lines)}
+    replaced = run(replaced_records(paths, reach), index=call.engine.index, ledger=call.engine.ledger)
     cited = {one.id: {ref.source_id for ref in one.evidence_refs} for one in items if isinstance(one, Knowledge)}
-    heads = call.engine.ledger.heads(sorted(set().union(*cited.values())))
-    origins = {identity: head.origin for identity, head in heads.items()}
-    replaced = run(replaced_records(origins, reach), index=call.engine.index, ledger=call.engine.ledger)
     return {
         identity: replaced[min(sources)].note
         for identity, sources in cited.items()
