@@ -513,19 +513,20 @@ def _read(
     return [by_key[key] for key in choice.keys], left
 
 
-def _bare_last(hits: Iterable[Hit]) -> list[Hit]:
+def _bare_last(hits: Sequence[Hit]) -> Sequence[Hit]:
     """Exchange the scores of the hits of each file, so that sections without text of their own come last.
 
     A heading that has the words of the question scores high, but what it announces is in another section.
     """
-    files: dict[str, list[Hit]] = {}
-    for hit in sorted(hits, key=lambda hit: -hit.score):
-        files.setdefault(hit.head.object_id, []).append(hit)
-    return [
-        hit if hit is best else replace(hit, score=best.score)
-        for of_file in files.values()
-        for hit, best in zip(sorted(of_file, key=lambda hit: hit.is_bare), of_file, strict=True)
-    ]
+    bare = {hit.head.object_id for hit in hits if hit.is_bare}
+    if not bare:
+        return hits
+    scores: dict[int, float] = {}
+    for file in bare:
+        of_file = sorted((hit for hit in hits if hit.head.object_id == file), key=lambda hit: -hit.score)
+        last = sorted(of_file, key=lambda hit: hit.is_bare)
+        scores |= {hit.head.key: place.score for hit, place in zip(last, of_file, strict=True)}
+    return [replace(hit, score=scores.get(hit.head.key, hit.score)) for hit in hits]
 
 
 def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:
