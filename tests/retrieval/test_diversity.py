@@ -126,3 +126,9 @@ def test_a_full_choice_is_open_only_above_its_last_score() -> None:
     ranked = candidates("alpha beta", "gamma delta", "epsilon zeta")
     assert diversify(ranked, 2).open_above == ranked[1].score
     assert diversify(ranked, 4).open_above == -inf
+
+
+def test_number_of_a_section_makes_no_other_text() -> None:
+    text = " ".join(first + second for first in "abcdefgh" for second in "stuvwxyz")
+    one, other = candidates(f"## Alternatives\n\n{text}", f"### 3.5 Alternatives\n\n{text}")
+    assert diversify([one, other], 2).keys == (one.key,)

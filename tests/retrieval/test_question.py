@@ -5,7 +5,7 @@ import pytest
 
 from treering.ports.models import MOST_QUERIES
 from treering.ports.passages import AskedDays
-from treering.retrieval.search.question import Question, days_asked
+from treering.retrieval.search.question import Question, asks_how_to, asks_what_changed, days_asked
 from treering.retrieval.text.analysis import LONGEST_QUERY
 from treering.retrieval.text.dates import asked_ranges
 from treering.testing.fakes import HashingEmbedder
@@ -107,3 +107,33 @@ def test_a_question_that_could_not_be_embedded_is_asked_again():
     with pytest.raises(ConnectionError):
         Question.of("Where do the bees live?", embedder=embedder)
     assert Question.of("Where do the bees live?", embedder=embedder).meaning.own is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["run the tests", "Build the docs", "how do I run the tests", "why was Redis chosen", "which port do we use"],
+)
+def test_documentation_answers_jobs_and_past_decisions(text):
+    assert asks_how_to(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["run", "Fix the retry of uploads", "test_upload fails with a timeout", "why does the parser return None"]
+)
+def test_code_answers_tasks_and_behaviour(text):
+    assert not asks_how_to(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("what changed lately", True),
+        ("What's new?", True),
+        ("show the latest commits", True),
+        ("what changed in the latest release", False),
+        ("new changes of the parser", False),
+        ("what is the last one", False),
+    ],
+)
+def test_question_of_the_latest_changes_is_recognized(text, asked):
+    assert asks_what_changed(text) == asked

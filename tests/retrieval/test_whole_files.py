@@ -1,6 +1,7 @@
 import pytest
 
 from treering.ports.passages import PassageHead
+from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.search.commit_history import CommitHistory, against_the_first, companions_of
 from treering.retrieval.search.file_ranking import FileEvidence, called_share, path_of, rank_in_files
 from treering.retrieval.search.fusion import Fused
@@ -163,3 +164,18 @@ def test_what_is_no_code_and_changed_with_files_of_code_is_told_of_most_often_fi
     assert companions_of(["repo:x#a.py", "repo:x#b.py"], [history]) == [("docs/a.md", 7), ("CHANGES.md", 5)]
     assert companions_of(["repo:x#b.py"], [history]) == [("CHANGES.md", 3)]
     assert companions_of(["repo:y#a.py"], [history]) == []
+
+
+def note(key):
+    return PassageHead(key, f"src:{key}", f"seg_{key}", "source", "note", "/", "prose", "", "", f"note:{key}", NO_PLACE)
+
+
+def test_note_competes_with_a_file_of_many_passages():
+    heads = {0: note(0), **{key: head(key, "src/upload.py") for key in (1, 2, 3)}}
+    assert ranked(0.9, 0.8, 0.75, 0.7, heads=heads)[0].key == 0
+
+
+def test_commits_do_not_count_against_messages():
+    heads = {0: note(0), 1: head(1, "src/upload.py"), 2: head(2, "src/retry.py")}
+    commits = {heads[1].origin: 1.0, heads[2].origin: 0.8}
+    assert ranked(0.9, 0.8, 0.2, heads=heads, commits=commits)[0].key == 0

@@ -7,6 +7,7 @@ from itertools import islice
 
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import posix_path
+from treering.retrieval.text.decision_records import NOT_IN_FORCE, is_no_record, is_record_path, status_of_record
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
 from treering.sources.memory import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
@@ -39,24 +40,11 @@ def states_by_name(path: str) -> bool:
 
 def withdrawn_as(text: str) -> str:
     """Return the status of a decision record that is not in force, such as `superseded`; else empty."""
-    outline = outline_markdown(text)
-    parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
-    status = _NOT_IN_FORCE.search(_status(outline, parts))
+    status = NOT_IN_FORCE.search(status_of_record(text))
     return status[0].lower() if status else ""
 
 
-_RECORD_PATH = re.compile(
-    r"(?:^|/)(?:adrs?|decisions?|decision-records?|architecture[-_]decisions?|architecture-decision-records?)/[^/]+$"
-    r"|(?:^|/)adr[-_]?\d[^/]*$",
-    re.IGNORECASE,
-)
-_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|(?<!0)0+-template)[^/]*$", re.IGNORECASE)
 _NUMBER = re.compile(r"^(?:adr[-_ ]*\d{1,5}|n(?=\.)|\d{3,5}|\d{1,5}(?=[.:)]))\s*[.:)\-–—]*\s+", re.IGNORECASE)
-_STATUS_LINE = re.compile(r"^[\s*_>+-]{0,8}status[*_]{0,3}\s{0,3}:[*_\s]{0,4}(.{1,200})$", re.IGNORECASE | re.MULTILINE)
-_NOT_IN_FORCE = re.compile(
-    r"\b(?:superseded|rejected|deprecated|withdrawn|obsolete|declined|abandoned|draft|proposed|pending)\b",
-    re.IGNORECASE,
-)
 _CHOSEN = re.compile(
     r"chosen option:?\s*(?P<outcome>.{1,300}?)(?:,?\s+because(?:\s+[*-]?(?P<why>.*)|\s*$)|$)", re.IGNORECASE | re.DOTALL
 )
@@ -67,7 +55,6 @@ _NAMED_OPTION = re.compile(r"^\W{0,4}option \w{1,3}\W{1,4}(.{1,400})$", re.IGNOR
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
-_HEAD_LINES = 30
 _LONGEST = 1_000
 _MOST_ALTERNATIVES = 20
 
@@ -88,7 +75,7 @@ def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> Knowled
     outline = outline_markdown(text)
     parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
     section = _first(parts, _DECISION)
-    if not section or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
+    if not section or not _is_record(path, parts) or NOT_IN_FORCE.search(status_of_record(text)):
         return None
     decision, context = _paragraph(section[1]), _first_text(parts, _CONTEXT)
     title = _title(path, outline)
@@ -112,13 +99,13 @@ def _is_of_template(title: str, decision: str) -> bool:
 
 
 def _is_record(path: str, parts: Mapping[str, object]) -> bool:
-    if _NO_RECORD.search(posix_path(path).name):
+    if is_no_record(posix_path(path).name):
         return False
     return _is_record_path(path) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
 
 
 def _is_record_path(path: str) -> bool:
-    return bool(_RECORD_PATH.search(path)) and is_markdown(path) and not _NO_RECORD.search(posix_path(path).name)
+    return is_record_path(path) and is_markdown(path)
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
@@ -146,14 +133,6 @@ def _paragraph(body: str) -> str:
     blocks = [block for block in re.split(r"\n[ \t]*\n", _IMAGE.sub("", body)) if block.strip()]
     taken = blocks[:2] if blocks and blocks[0].rstrip().endswith((":", "because")) else blocks[:1]
     return _LINK.sub(r"\1", " ".join(" ".join(taken).split())).removeprefix("- ").removeprefix("* ")[:_LONGEST]
-
-
-def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> str:
-    """Return the status of a record: from its section, else from a `Status:` line or the front matter."""
-    if "status" in parts:
-        return parts["status"][1][:_LONGEST]
-    line = _STATUS_LINE.search("\n".join(outline.lines[:_HEAD_LINES]))
-    return line[1] if line else ""
 
 
 def _title(path: str, outline: MarkupOutline) -> str:

@@ -21,6 +21,7 @@ from treering.retrieval.search.fusion import WALKED
 from treering.retrieval.search.lines import ShownLine, shown_lines
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.search.replaced import SUPERSEDED
+from treering.retrieval.search.replaced_records import ReplacedRecord
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.verbs.envelope import Call, Value
 from treering.verbs.replaced_turns import ReplacingTurn
@@ -110,8 +111,8 @@ class ShownHit(Value):
     superseded_by: str = Field(
         default="",
         exclude_if=lambda identity: not identity,
-        description="For a superseded passage: the id of the knowledge, or source and segment of the turn, that "
-        "replaced it.",
+        description="For a superseded passage: the id of the knowledge or decision record, or source and segment of "
+        "the turn, that replaced it.",
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
@@ -134,11 +135,12 @@ def warnings_in(flags: Iterable[str], note: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A passage that only superseded knowledge cites, or a turn that another one replaced or contests."""
+    """A passage that only superseded knowledge cites, a turn that another one replaced or contests, or a record."""
 
     by: Knowledge | None = None
     """The latest replacement of that knowledge; `None` if the call may not read it."""
     turn: ReplacingTurn | None = None
+    record: ReplacedRecord | None = None
 
     @property
     def is_contested(self) -> bool:
@@ -150,13 +152,17 @@ class Replaced:
         """The note of the passage."""
         if self.turn:
             return self.turn.mark
+        if self.record:
+            return self.record.note
         return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
 
     @property
     def reference(self) -> str:
-        """The id of the replacing knowledge, or the source and segment of the replacing turn; empty if none did."""
+        """The id of the replacing knowledge or record, or the source and segment of the turn; empty if none did."""
         if self.is_contested:
             return ""
+        if self.record:
+            return self.record.source_id
         return " ".join(self.turn.place) if self.turn else self.by.id if self.by else ""
 
 

@@ -58,7 +58,10 @@ def candidates_of(
 def belief_items(
     results: TaskResults, candidates: Beliefs, citing: Citing, notes: Mapping[str, str], reach: Reach
 ) -> list[UnnumberedItem]:
-    """Make the items of the candidates that are about the task. `notes`: by id, why one is not current here."""
+    """Make the items of the candidates that are about the task. `notes`: by id, why one is not current here.
+
+    Unconfirmed knowledge from a superseded record is left out.
+    """
     wording = Wording.of(results.question.text)
     trusted = results.beliefs.policy.channel_trust
     superseded: dict[str, list[str]] = {}
@@ -67,6 +70,7 @@ def belief_items(
     return [
         belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, ""), superseded.get(item.id, ()))
         for item, score in candidates.about_task(citing, results.known.idf)
+        if item.status != "candidate" or not notes.get(item.id, "").startswith(SUPERSEDED)
     ]
 
 
@@ -131,15 +135,19 @@ def _about_files(
 ) -> list[tuple[Object, float]]:
     """Return the knowledge that cites the best files and is about the task, with the scores of the files.
 
-    Facts that an adapter copied from a file are left out: they only repeat the file.
+    Knowledge that an adapter copied from a file only repeats it, and is left out. But the passage found first may be
+    the context of a decision record, whose decision is shown.
     """
-    shares = {item.id: _share(item, idf) for item in resting if item.origin_channel != COPIED}
+    shares = {
+        item.id: _share(item, idf) for item in resting if item.origin_channel != COPIED or item.kind == "decision"
+    }
     current = [item for item in resting if item.id in shares and _may_be_shown(item, reach)]
     current.sort(key=lambda item: (-shares[item.id], -item.updated_at.timestamp(), item.id))
     about: dict[str, tuple[Object, float]] = {}
     for rank, (source_id, score) in enumerate(files.items()):
         least = TUNING.context.min_share_about_file if rank else 0.0
-        cited = [item for item in current if source_id in {ref.source_id for ref in item.evidence_refs}]
+        citing = (item for item in current if source_id in {ref.source_id for ref in item.evidence_refs})
+        cited = [item for item in citing if not rank or item.origin_channel != COPIED]
         for item in cited[: TUNING.context.max_per_file]:
             if shares[item.id] >= least:
                 about.setdefault(item.id, (item, score))

@@ -75,6 +75,11 @@ def path_of(head: PassageHead) -> str:
     return head.origin.partition("#")[2] or head.title
 
 
+def is_in_no_file(head: PassageHead) -> bool:
+    """Return whether a passage is a note, a message or knowledge. The modules of a project are made of its files."""
+    return head.place_role == NO_PLACE and head.type != "node"
+
+
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the share of a question's terms that the role of a passage has, of prose with its path and headings.
 
@@ -128,7 +133,10 @@ def _code_share(heads: Mapping[int, PassageHead], scores: Mapping[int, float]) -
 
 
 def _file_scores(placed: Iterable[_Placed], scores: Mapping[int, float]) -> dict[str, float]:
-    """Return the weighted sum of the passages of each file, relative to the highest sum."""
+    """Return the weighted sum of the passages of each file, relative to the highest sum.
+
+    A text in no file is relative to the best single passage: it has no others that could add up.
+    """
     further, by_file = TUNING.candidates.further_weight, dict[str, list[float]]()
     for one in placed:
         by_file.setdefault(one.whole, []).append(one.weight * scores.get(one.hit.key, 0.0))
@@ -137,20 +145,26 @@ def _file_scores(placed: Iterable[_Placed], scores: Mapping[int, float]) -> dict
         for identity, own in by_file.items()
     }
     most = max(totals.values(), default=0.0) or 1.0
-    return {identity: total / most for identity, total in totals.items()}
+    best = max(map(max, by_file.values()), default=0.0) or 1.0
+    single = {one.whole for one in placed if is_in_no_file(one.head)}
+    return {identity: total / (best if identity in single else most) for identity, total in totals.items()}
 
 
 def _commit_scores(placed: Sequence[_Placed], commits: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the scores of files by commits. Files that are not code get the median.
+    """Return the scores of files by commits. Other files than code, and texts in no file, get the median.
 
-    Otherwise documentation would rank below any code file that was touched.
+    Otherwise documentation and messages would rank below any code file that was touched.
     """
     touched = {one.head.origin: commits[one.head.origin] for one in placed if one.head.origin in commits}
     if not touched:
         return touched
     middle = median_low(touched.values())
-    unknown = (one.head for one in placed if one.head.place_role != NO_PLACE and not file_at(path_of(one.head)))
+    unknown = (head for head in (one.head for one in placed) if is_in_no_file(head) or _is_no_code(head))
     return {**{head.origin: middle for head in unknown}, **touched}
+
+
+def _is_no_code(head: PassageHead) -> bool:
+    return head.place_role != NO_PLACE and not file_at(path_of(head))
 
 
 def _parts(one: _Placed, file: float, commits: Mapping[str, float]) -> dict[str, ArmScore]:

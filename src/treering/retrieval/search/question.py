@@ -471,14 +471,32 @@ def asks(text: str) -> bool:
 
 
 _HOW_TO = re.compile(
-    r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b",
+    r"\bwhy (?:was|were|did|has|have)\b|"
+    r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b|"
+    r"^\W*(?:run|build|install|deploy|release|publish|lint|format|test)(?: [\w.-]+){1,4}\W*$",
     re.IGNORECASE,
 )
+"""Why something was decided, what one has to do, and the name of a job such as `run the tests`."""
 
 
 def asks_how_to(text: str) -> bool:
-    """Return whether a question asks what one has to do, which is written in documentation more often than in code."""
+    """Return whether documentation answers a question more often than code: what one has to do, and past decisions."""
     return _HOW_TO.search(text) is not None
+
+
+_CHANGES = frozenset({"change", "changed", "changes", "commit", "commits", "happened", "new", "updates", "updated"})
+_LATELY = frozenset({"lately", "recent", "recently", "latest", "last", "newest", "new"})
+_BESIDE_CHANGES = frozenset(
+    {"what", "which", "show", "list", "the", "are", "is", "were", "has", "have", "been", "was", "most", "me", "any"}
+    | {"in", "of", "to", "this", "here", "project", "repo", "repository", "code", "s", "there", "did", "we", "things"}
+)
+
+
+def asks_what_changed(text: str) -> bool:
+    """Return whether a question asks only for the latest changes, as in `what changed lately`."""
+    words = frozenset(re.findall(r"[^\W\d_]+", text.casefold()))
+    is_about_both = not (words.isdisjoint(_CHANGES) or words.isdisjoint(_LATELY))
+    return is_about_both and words <= _CHANGES | _LATELY | _BESIDE_CHANGES
 
 
 def reply_among(asked: Segment, others: Iterable[Segment]) -> Segment | None:

@@ -151,6 +151,7 @@ def diversify(
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
+_SECTION_NUMBER = re.compile(r"^#{1,6}[ \t]+\d[\d.]*[ \t]+(?=[^\W\d_])", re.MULTILINE)
 _BLOCK = 4_096  # shingles compared at a time
 _HASHES = 65_521
 _END = 0  # the number after the last word of a text, and so before the first word of the next
@@ -175,7 +176,7 @@ def _without_duplicates(candidates: Sequence[Candidate], at: float) -> tuple[lis
 
 
 def _numbers(candidate: Candidate) -> list[str]:
-    return _NUMBER.findall(candidate.text)
+    return _NUMBER.findall(_SECTION_NUMBER.sub("", candidate.text))
 
 
 def _common_shingles(texts: Sequence[str]) -> Counts:

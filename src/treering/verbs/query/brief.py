@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from treering.core.canonical import Instant
-from treering.core.characters import one_line
+from treering.core.characters import label, one_line
 from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
@@ -15,6 +15,7 @@ from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
+from treering.retrieval.search.question import Question, asks_what_changed
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.evidence.cited import lost_places
@@ -33,6 +34,8 @@ LABEL_WIDTH = 10
 """Characters of a line before its text: the name of its section, or spaces."""
 OF_SESSIONS = ("Since", "Last")
 """Labels of the lines about the last conversation."""
+_MAX_COMMITS = 10
+"""Commits in the answer to a question of the latest changes."""
 _PLACES = 2
 """Places of a stale entry that are shown."""
 _KINDS = ("constraint", "preference", "decision")
@@ -296,6 +299,14 @@ def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
     return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
 
 
+def commits_asked_for(call: Call, question: Question) -> tuple[str, ...]:
+    """Return a line with the latest commits of the repository, if a question asks for the latest changes."""
+    repository = repository_of(call, {}) if asks_what_changed(question.text) else None
+    latest = repository.payload.get("latest_commits", ()) if repository else ()
+    commits = [f"{one['date']} {label(one['subject'])}" for one in latest[:_MAX_COMMITS]]
+    return (f"The latest commits: {'; '.join(commits)}.",) if commits else ()
+
+
 def _folder(one: Mapping[str, Any]) -> str:
     if one["path"] == "./":
         return "./ (top level)"
@@ -308,8 +319,8 @@ def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> It
         for place, entry in enumerate(section.entries):
             hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
-    for label, text in zip(OF_SESSIONS, (since, last), strict=True):
-        yield from _labeled(label, text)
+    for name, text in zip(OF_SESSIONS, (since, last), strict=True):
+        yield from _labeled(name, text)
 
 
 def _labeled(label: str, text: str) -> Iterator[str]:

@@ -22,13 +22,14 @@ from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
-from treering.verbs.query.brief import commands_by_job, repository_of
+from treering.verbs.query.brief import commands_by_job, commits_asked_for, repository_of
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
-from treering.verbs.query.superseded_hits import current_turns_first, place_of_hit
+from treering.verbs.query.superseded_hits import current_records_first, current_turns_first, place_of_hit
 from treering.verbs.query.task_reading import (
     active_constraints,
     contested_knowledge,
+    notes_of_replaced_records,
     notes_on,
     read_citing,
 )
@@ -47,6 +48,7 @@ from treering.verbs.read_reports import (
     why_empty,
 )
 from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
+from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations
 from treering.verbs.trees import notes_of
 
@@ -125,6 +127,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         scope=call.scope,
         status="empty" if is_empty else "ok",
         warnings=(
+            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
             *(() if is_empty else below_warning(call, question, reach)),
             *warnings_of(question),
@@ -161,6 +164,8 @@ def _items(
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
     ordered, replaced = current_turns_first(call, passage_order(results), results.question, reach)
+    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(results.question.text))
+    replaced = records | replaced
     marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
     passages = passage_items(results, ordered, {**tree_notes, **marks})
     if not results.answers:
@@ -169,7 +174,8 @@ def _items(
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
-    beliefs = belief_items(results, candidates, citing, notes_on(call, candidates.items), reach)
+    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(call, candidates.items, citing, reach)}
+    beliefs = belief_items(results, candidates, citing, notes, reach)
     return combined(beliefs, passages, resting, results.question, reach)
 
 

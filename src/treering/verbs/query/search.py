@@ -16,8 +16,10 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
+from treering.verbs.query.brief import commits_asked_for
 from treering.verbs.query.superseded_hits import (
     Place,
+    current_records_first,
     current_turns_first,
     place_of_hit,
     replaced_places,
@@ -36,6 +38,7 @@ from treering.verbs.read_reports import (
     why_empty,
 )
 from treering.verbs.reading import Asked, SearchOptions, note_recalled, question_of, reach_of, reranking_of, zone_of
+from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
 from treering.verbs.trees import notes_of
 
@@ -108,7 +111,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     replaced = replaced_places(call, found)
     ordered = replacements_first(call, found.hits, replaced, reach, limit=options.limit)
     ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=options.limit)
-    replaced = replaced_turns | replaced
+    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
+    replaced = records | replaced_turns | replaced
     found = replace(found, hits=without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
     judged = Judgement.of(words, question, found)
@@ -141,6 +145,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         scope=call.scope,
         status="ok" if hits else "empty",
         warnings=(
+            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *(below_warning(call, question, reach) if hits else ()),
             *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),

@@ -12,6 +12,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run, run_together
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.replaced import latest_successors, only_replaced
+from treering.retrieval.search.replaced_records import replaced_records
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
@@ -142,6 +143,22 @@ def current_turns_first(
     )
     most = len(ordered) if limit is None else max(limit, len(hits))
     return tuple(ordered[:most]), {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+
+
+def current_records_first(
+    call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool = False
+) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
+    """Move each passage of a replaced decision record below its replacement, if that is a hit; return them, too."""
+    origins = {hit.head.object_id: hit.head.origin for hit in hits if hit.head.type == "source"}
+    replaced = run(replaced_records(origins, reach), index=call.engine.index, ledger=call.engine.ledger)
+    marks = {place_of_hit(hit): record for hit in hits if (record := replaced.get(hit.head.object_id))}
+    leading = {
+        place: place_of_hit(by)
+        for place, record in marks.items()
+        if (by := next((hit for hit in hits if record.is_in(hit.head.origin)), None))
+    }
+    ordered = behind_replacements(hits, leading, key_of=place_of_hit, look_up=lambda _hit, _place: None, past=past)
+    return tuple(ordered), {place: Replaced(record=record) for place, record in marks.items()}
 
 
 def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:
