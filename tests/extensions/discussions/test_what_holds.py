@@ -7,7 +7,7 @@ from recollection_parts import BEGAN
 from space_parts import open_space
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.search import DiscussionSearch
-from treering.extensions.statements import conversations, pairs
+from treering.extensions.statements import conversations, likeness
 from treering.extensions.statements.conversations import conversation_at, forget
 from treering.extensions.statements.statement import Statement
 from treering.verbs.ingest.turns import Message
@@ -296,6 +296,6 @@ def test_erasure_drops_vectors_of_statements():
     discussion = opened(open_space(channel="user"))
     tell(discussion, "my pin is 4711", "my pin is 4712 now")
     assert "4712" in discussion.state()
-    assert pairs._vector.cache_info().currsize
+    assert likeness._vector.cache_info().currsize
     discussion.delete([0, 1], erase=True)
-    assert not pairs._vector.cache_info().currsize
+    assert not likeness._vector.cache_info().currsize

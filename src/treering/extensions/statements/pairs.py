@@ -13,6 +13,8 @@ REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
 _MAX_OWN_TOPICS = 1
 """Topics of its own up to which a statement only points at another: `that's off now`."""
+_MAX_POINTING_TOPICS = 3
+"""Topics of its own up to which it may be about what another says, though they have no word in common."""
 _NEAR_MESSAGES = 6
 """Messages back in which it may find the other."""
 _HOURS = 24
@@ -126,12 +128,16 @@ def points_at(new: Statement, old: Statement) -> bool:
 
 
 def have_common(new: Statement, old: Statement) -> bool:
-    """Return whether two statements may be about the same: by a word, an attribute, a value, or words that point."""
-    if new.force != "asserted" or new.refers or new.cues & (TELLING | {"answers", "agrees", "did"}):
+    """Return whether two statements may be about the same: by a word, an attribute, or a pronoun or an answer.
+
+    A statement with little to say may also point at another by a word for a change, or by another value.
+    """
+    if new.topics & old.topics or new.attributes & old.attributes or new.refers or new.cues & {"answers", "agrees"}:
         return True
-    if new.topics & old.topics or new.attributes & old.attributes:
-        return True
-    return have_equal_value(new, old) or bool(differing(new, old))
+    if len(new.things - new.inherited) > _MAX_POINTING_TOPICS:
+        return False
+    is_told = not new.cues.isdisjoint(TELLING)
+    return is_told or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
 
 
 def kinds_of(one: Statement) -> set[ValueKind]:

@@ -79,7 +79,8 @@ def _is_sure(new: Statement, old: Statement) -> bool:
         return False
     if new.cues & TELLING or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
-    is_exclusive = have_same_attribute(new, old) or bool(differing(new, old)) or new.positive != old.positive
+    has_other_value = bool(set(differing(new, old)) - (set() if new.things & old.things else {"name"}))
+    is_exclusive = have_same_attribute(new, old) or has_other_value or new.positive != old.positive
     return new.author == old.author and is_exclusive
 
 
