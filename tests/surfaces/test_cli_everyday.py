@@ -229,10 +229,6 @@ def test_fact_without_subject_shows_how_to_name_it(acme):
     assert (failed.code, "--of" in failed.err, "api.port = 8080" in failed.err) == (2, True, True)
 
 
-def test_ask_states_once_that_embeddings_are_pending(acme):
-    assert printed(acme, "ask", "how many retries").count("not embedded yet") == 1
-
-
 @pytest.mark.parametrize("text", ["port", "port =", "= 8080"])
 def test_fact_needs_a_name_and_a_value(acme, text):
     failed = acme.run("fact", text, "--of", "api")

@@ -34,6 +34,8 @@ EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filt
 
 _NOTABLE_SHARE = 0.1
 """Share of all passages; if fewer wait for the encoder, few answers change, and the warning would be noise."""
+_NOTABLE_PASSAGES = 100
+"""Fewer passages are embedded within some seconds."""
 
 
 class Empty(Value):
@@ -138,7 +140,7 @@ def lag_warning(lag: Lag) -> tuple[str, ...]:
     if lag.without:
         found = "they are found only by words and names."
         return (*warnings, f"{lag.without:,} of {lag.total:,} passages are not embedded yet: {found}")
-    if lag.quick > lag.total * _NOTABLE_SHARE:
+    if lag.quick >= max(lag.total * _NOTABLE_SHARE, _NOTABLE_PASSAGES):
         found = "a smaller model finds them, so answers may still change."
         return (*warnings, f"{lag.quick:,} of {lag.total:,} passages are not embedded yet: {found}")
     return warnings
