@@ -485,7 +485,7 @@ def _without_text(name: str, first: int, last: int, stored: Mapping[int, tuple[S
     if first > max(texts):
         return InvalidInput(f"{name} has no {lines}.", hint=f"Its last line with text is {max(texts)}.")
     nearest = sorted(texts, key=lambda number: min(abs(number - first), abs(number - last)))[:2]
-    hint = f"The nearest text is in line {' and '.join(map(str, sorted(nearest)))}."
+    hint = f"The nearest lines with text: {', '.join(map(str, sorted(nearest)))}."
     return InvalidInput(f"{name} has no text in {lines}: blank, or not indexed.", hint=hint)
 
 
