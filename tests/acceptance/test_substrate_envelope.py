@@ -10,7 +10,7 @@ TOOLS = {
     "ingest": ("source", {"text": "Releases are cut on Tuesdays.", "origin": "releases"}),
     "query": ("search", {"text": "releases"}),
     "crystallize": ("activity", {"title": "Cut a release"}),
-    "lint": ("structure", {}),
+    "lint": ("all", {}),
 }
 
 

@@ -257,6 +257,13 @@ def test_a_shortened_pack_loses_next_reads_before_items():
     assert (len(least.items), dropped) == (0, ["id:s0 s0", "id:s1 s1", "id:s2 s2"])
 
 
+@pytest.mark.parametrize(("tokens", "first"), [(80, "    step(0)"), (60, "… lines 1-5")])
+def test_excerpt_shows_small_gaps_that_fit(tokens, first):
+    body = ["    retry(upload)" if at in (7, 10) else f"    step({at})" for at in range(60)]
+    shown = PassageLines("\n".join(body), "retry upload", first_line=1).within(tokens).split("\n")
+    assert shown[0] == first
+
+
 def test_an_excerpt_shows_the_lines_that_answer_with_their_signature():
     body = [f"    step({at})" for at in range(60)]
     body[40] = "    retry(upload)"

@@ -236,6 +236,16 @@ def test_purpose_comes_from_the_package_or_the_readme(card_of):
     assert card_of({"acme/__init__.py": '"""Anvils for everybody."""\n'})["purpose"] == "Anvils for everybody"
 
 
+def test_folders_of_decision_records_are_counted(card_of):
+    files = {f"docs/decisions/{number:04}-use.md": "# Use it\n" for number in range(3)}
+    card = card_of(files | {"docs/decisions/template.md": "# Title\n", "a.py": "a = 1\n"})
+    assert card["decisions"] == [{"path": "docs/decisions/", "records": 3}]
+
+
+def test_folder_without_numbered_records_is_no_decisions(card_of):
+    assert "decisions" not in card_of({"proposals/index.md": "# Proposals\n", "proposals/a.md": "# A\n"})
+
+
 def test_files_that_agents_load_themselves_are_named(card_of):
     card = card_of({"AGENTS.md": "# Rules\n", ".cursor/rules/a.mdc": "a", "docs/AGENTS.md": "x", "a.py": "a = 1\n"})
     assert card["client_files"] == [".cursor/rules/", "AGENTS.md"]

@@ -9,6 +9,7 @@ from treering.models.static_model import StaticEmbedder
 from treering.ports.index import quick_vectors
 from treering.ports.search import Lag
 from treering.retrieval.index.rounds import lag_of
+from treering.verbs.read_reports import lag_warning
 
 BREAD = "On Sunday they made a sourdough loaf with rye and caraway."
 TRIP = "Maria spent two weeks hiking in the Dolomites in August."
@@ -21,6 +22,14 @@ def address(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'space.db'}"
     return request.getfixturevalue("server").url(space=new_space())
+
+
+@pytest.mark.parametrize(
+    ("quick", "total", "is_stated"), [(1_200, 10_000, True), (900, 10_000, False), (50, 50, False)]
+)
+def test_warning_states_many_passages_of_the_quick_model(quick, total, is_stated):
+    warnings = lag_warning(Lag(pending=quick, total=total, quick=quick))
+    assert any("a smaller model" in one for one in warnings) == is_stated
 
 
 def note(space, text, origin):

@@ -213,6 +213,22 @@ def test_log_of_a_path_shows_its_rules(stage, monkeypatch):
     assert "justfile" in printed(stage, "log", "justfile")
 
 
+@pytest.mark.parametrize("command", ["log", "status"])
+def test_log_omits_evidence_of_candidates(stage, monkeypatch, command):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    rules = "# Rules\n\n- NEVER push to the main branch.\n"
+    stage.commit({"AGENTS.md": rules, "CLAUDE.md": rules})
+    stage.done("init")
+    stage.done("add", ".")
+    out = printed(stage, command)
+    assert ("Read 2 files" in out, "Evidence added" in out) == (True, False)
+
+
+def test_fact_without_subject_shows_how_to_name_it(acme):
+    failed = acme.run("fact", "port = 8080")
+    assert (failed.code, "--of" in failed.err, "api.port = 8080" in failed.err) == (2, True, True)
+
+
 @pytest.mark.parametrize("text", ["port", "port =", "= 8080"])
 def test_fact_needs_a_name_and_a_value(acme, text):
     failed = acme.run("fact", text, "--of", "api")

@@ -45,6 +45,14 @@ def acme(stage, monkeypatch):
             ingest_report(counts={"created": 482, "skipped": 5}, summarized={"lock file": 51}, redacted=3),
             "Read 487 files in 12 s: 431 indexed, 51 summarized (lock files), 5 skipped. Redacted 3 secrets.",
         ),
+        (
+            ingest_report(
+                counts={"created": 4},
+                redacted=5,
+                warnings=[f"repo:/acme#{name}: token at line 1: redacted" for name in ("a", "b", "b", "c", "d")],
+            ),
+            "Read 4 files in 12 s: 4 indexed. Redacted 5 secrets in a, b, c and 1 more file.",
+        ),
         (ingest_report(counts={"unchanged": 1}), "Read 1 file in 12 s: nothing changed."),
         (ingest_report(counts={"updated": 2, "removed": 1}), "Read 2 files in 12 s: 2 updated, 1 removed."),
         (ingest_report(mode="source", counts={"created": 2}), "Read 2 texts in 12 s: 2 indexed."),

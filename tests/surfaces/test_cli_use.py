@@ -102,7 +102,7 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
         ("treering query --mode ", {"context", "search", "page", "related", "recent", "expand", "brief"}),
         ("treering query --mode re", {"related", "recent"}),
         ("treering ingest --mode p", {"path"}),
-        ("treering lint ", {"structure", "semantic", "repair", "reindex", "audit"}),
+        ("treering lint ", {"all", "structure", "semantic", "repair", "reindex", "audit"}),
         ("treering crystallize --kind dec", {"decision"}),
     ],
 )

@@ -270,13 +270,23 @@ def test_what_an_answer_names_can_be_opened(address, tmp_path, mode):
     assert {"page": "RETRY_LIMIT = 3", "related": "Neighbours: ", "expand": 'not found: "src:none"'}[mode] in text
 
 
-@pytest.mark.parametrize("mode", ["structure", "semantic", "repair", "reindex", "audit"])
+@pytest.mark.parametrize("mode", ["", "structure", "semantic", "repair", "reindex", "audit"])
 def test_every_mode_of_lint_answers_in_words(address, mode):
     async def check(call):
         await call("ingest", "source", {"text": "A note."})
         return await call.result("lint", mode)
 
     assert text_of(talk(address, check)).endswith(("0.", "0 (unchanged).", "A note.", 'inline content"'))
+
+
+def test_lint_without_mode_reports_drifted_knowledge(address):
+    async def check(call):
+        for port in (8080, 9090):
+            payload = {"subject": "api", "predicate": "port", "value": port}
+            await call("crystallize", "knowledge", {"kind": "fact", "title": f"Port {port}", "payload": payload})
+        return await call.result("lint", "")
+
+    assert "These contradict each other" in text_of(talk(address, check))
 
 
 def test_the_dry_run_of_a_write_shows_what_would_change(address):

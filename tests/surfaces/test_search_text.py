@@ -1,6 +1,7 @@
 import pytest
 
 import treering
+from treering.core.evidence import place_in_words
 from treering.core.fencing import without_recalled
 from treering.extensions.mcp.answers import text_of
 from treering.retrieval.text.analysis import estimate_tokens
@@ -34,6 +35,19 @@ def test_search_text_cites_knowledge_by_id(space):
     report = space.query("search", input={"text": "are retries bounded"})
     decision = next(hit.object_id for hit in report.hits if hit.kind == "decision")
     assert any(f"`{decision}` — decision" in marker for marker in markers(text_of(report, max_tokens=2000)))
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (f"note:{'0a' * 20}: text (offset 0)", ""),
+        (f"note:{'0a' * 20}: Birds (offset 40)", "Birds"),
+        ("note:birds: text (offset 40)", "note:birds"),
+        ("src/a.py#L1-L3", "src/a.py#L1-L3"),
+    ],
+)
+def test_place_in_words_omits_offsets_and_unnamed_notes(place, words):
+    assert place_in_words(place) == words
 
 
 def test_search_text_has_one_fence(space):

@@ -12,7 +12,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
         ("ingest", {"path", "repo", "url", "adapter", "source", "status"}),
         ("query", {"context", "search", "page", "related", "recent", "expand", "brief"}),
         ("crystallize", {"activity", "knowledge", "work_item", "node", "source", "promote", "supersede", "feedback"}),
-        ("lint", {"structure", "semantic", "repair", "reindex", "audit", "consolidate"}),
+        ("lint", {"all", "structure", "semantic", "repair", "reindex", "audit", "consolidate"}),
     ],
 )
 def test_a_verb_has_its_modes_and_names_the_nearest_for_another(space, verb, modes):

@@ -12,6 +12,7 @@ from treering.core.objects import Source
 from treering.core.policy import Policy
 from treering.extensions.server.web.overview import OBJECTS
 from treering.ports.ledger import Selection
+from treering.surfaces.ingest_words import ingest_in_words
 from treering.verbs.catalog import call
 from treering.verbs.envelope import EVERYTHING, Envelope
 
@@ -160,6 +161,16 @@ def test_knowledge_of_a_branch_that_is_deleted_unmerged_is_archived_with_the_rea
     assert set(held) == {"", "limits.md", "notes.md"}
     assert not any(one.fingerprint.startswith("versions:") for one in held.values())
     assert [part.excerpt for part in held["limits.md"].segments] == [MAIN.strip()]
+
+
+def test_deleted_branch_counts_each_file_once(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    repository.git("worktree", "remove", "--force", str(feature.folder))
+    repository.git("branch", "-q", "-D", "feature/x")
+    report = ingest(space, repository)
+    assert report.counts == {"unchanged": 3, "removed": 1}  # two files and the map; queue.md is gone
+    assert ingest_in_words(report) == "Read 2 files: 1 removed, 2 unchanged."
 
 
 def test_knowledge_of_a_branch_that_was_merged_before_it_was_deleted_stays(space, repository, feature):

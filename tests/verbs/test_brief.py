@@ -167,6 +167,12 @@ def test_brief_begins_with_the_project_card(space, repository):
     )
 
 
+def test_brief_names_the_folder_of_decision_records(space, repository):
+    repository.commit({f"docs/adr/000{number}-use.md": "# Use it\n" for number in (1, 2)})
+    space.ingest("repo", input={"path": str(repository.folder)})
+    assert brief(space).lines[1].endswith("docs: docs/ · decisions: docs/adr/ (2 records)")
+
+
 def test_context_begins_with_the_commands_asked_for(space, repository):
     space.ingest("repo", input={"path": str(repository.folder)})
     asked = space.query("context", input={"task": "how do I run the tests of app.py"})

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from space_parts import decide, note
+from treering.core.evidence import place_in_words
 from treering.extensions.mcp.answers import text_of
 from treering.retrieval.text.analysis import estimate_tokens
 
@@ -119,7 +120,7 @@ def test_a_pack_keeps_to_its_budget_with_all_that_stands_around_its_items(projec
     assert report.pack.budget["used_tokens"] == estimate_tokens(report.text)
     assert report.pack.budget["left_out"] == len(report.left_out)
     assert report.text.count("<<treering:cited") == len(report.pack.items)
-    places = [citation.place.partition(" @ ")[0] for citation in report.pack.citations]
+    places = [place_in_words(citation.place).partition(" @ ")[0] for citation in report.pack.citations]
     assert all(place in report.text for place in places)
 
 

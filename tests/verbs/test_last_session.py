@@ -27,6 +27,10 @@ def test_last_session_shows_a_failure_from_before_the_last_edits(space):
     assert "Failed before the last edits: `make` (no)" in last(space, ("user", "Hi"), session={"failing": failing})
 
 
+def test_conversation_between_people_is_no_last_session(space):
+    assert last(space, ("Ada", "The demo is on Thursday"), ("Jonas", "Good.")) == ""
+
+
 def test_last_session_quotes_the_last_telling_request(space):
     said = last(space, ("user", "Limit the redeliveries of tasks"), ("assistant", "Done."), ("user", "commit this"))
     assert said == "02 Mar: “Limit the redeliveries of tasks”"

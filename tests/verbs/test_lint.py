@@ -303,6 +303,13 @@ class TestReport:
         assert [finding.rule for finding in report.findings] == ["secret-at-rest", "orphan-node"]
         assert report.counts == {"secret-at-rest": 1, "orphan-node": 5}
 
+    def test_default_mode_checks_structure_and_meaning(self, space, make):
+        put(space, make.node("Alone"))
+        state_fact(space, "api", "port", 8080)
+        state_fact(space, "api", "port", 9090)
+        assert set(space.lint().counts) == {"orphan-node", "contradiction"}
+        assert space.lint(input={"rules": ["contradiction"]}).counts == {"contradiction": 1}
+
     def test_every_rule_reports_under_its_own_name(self):
         assert set(structure.RULES) & set(semantic.RULES) == set()
 

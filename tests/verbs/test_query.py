@@ -385,6 +385,12 @@ class TestSearch:
         space.embed_pending()
         assert search(space, "uploads").warnings == ()
 
+    def test_pack_does_not_repeat_its_warnings(self, space):
+        note(space, "Uploads are retried.")
+        report = space.query("context", input={"task": "uploads"})
+        assert (report.text.count("not embedded yet"), len(report.warnings)) == (1, 1)
+        assert report.further_warnings == ()
+
     @pytest.mark.parametrize(
         ("text", "query"),
         [

@@ -206,7 +206,9 @@ def test_evidence_of_a_dry_run_ingests_nothing(space, repository):
     [
         ("src/retri.py:3", "src/retry.py"),
         ("src/retry.py::Retry.limt", "Retry.limit"),
-        ("src/retry.py:900", "1 to 13"),
+        ("src/retry.py:900", "Its last line with text is 13."),
+        ("src/retry.py:4", "The nearest lines with text: 3, 6."),
+        ("src/retry.py:11", "The nearest lines with text: 10, 12."),
         ("retry.md:1", "docs/retry.md"),
         ('"Not written anywhere."', "word for word"),
         ("ticket:999", "Check the path"),

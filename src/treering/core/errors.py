@@ -147,15 +147,18 @@ def as_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
-    """Return a hint with the most similar name in `known`, else all of them; never the given text."""
+def nearest(given: str, known: Iterable[str], *, similarity: float = 0.5, otherwise: str = "") -> str:
+    """Return a hint with the most similar name in `known`, never the given text; else `otherwise`, or all of them.
+
+    `similarity`: the least that counts, from 0 to 1.
+    """
     # Imported here: it is rarely needed, and hooks of coding agents must start fast.
     from difflib import get_close_matches
 
     names = [name for name in known if name != given]
     # Comparing takes time in proportion to the product of the lengths.
-    close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
+    close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=similarity)
+    return f"Did you mean {close[0]!r}?" if close else otherwise or f"Known: {', '.join(names)}."
 
 
 _TWO_STOPS = re.compile(r"(?<![.…])([.!?…])\.$")

@@ -13,6 +13,8 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from treering.core.canonical import FrozenModel, Instant, digest
 
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
+_OFFSET = re.compile(r"(?:: text)? \(offset \d+\)$")
+_UNNAMED_NOTE = re.compile(r"\Anote:[0-9a-f]{40}(?:: )?")
 _MAX_PAIRS = 40_000
 """The most pairs of items that are compared at once: two stretches of 200."""
 _MAX_CUT_DEPTH = 20
@@ -132,6 +134,11 @@ def places_as_typed(text: str) -> str:
 def short_place(place: str) -> str:
     """Return a citation as people type it: `README.md:5-11` for `README.md#L5-L11 @ 93e339b8d478`."""
     return places_as_typed(place).partition(" @ ")[0]
+
+
+def place_in_words(place: str) -> str:
+    """Return a place without an offset, and without the origin of a note that has no name: it may be empty."""
+    return _UNNAMED_NOTE.sub("", _OFFSET.sub("", place))
 
 
 def lines_in(place: str) -> tuple[int, int] | None:

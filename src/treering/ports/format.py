@@ -52,6 +52,8 @@ class FormatLimits:
 
 PROSE_SUFFIX = r"\.(?:md|markdown|mdown|mkd|mdx|mdc|rst|rest|txt|adoc|asciidoc)"
 """A regular expression for the suffixes of files that consist of prose, in lower case."""
+DECISION_RECORD = re.compile(rf"(?:^|/)(?:adrs?|decisions|rfcs?|peps?|proposals)/[^/]+{PROSE_SUFFIX}$", re.IGNORECASE)
+"""The path of a file that records a decision, or of its template or index."""
 _PROSE_FILE = re.compile(rf"{PROSE_SUFFIX}$", re.IGNORECASE)
 
 

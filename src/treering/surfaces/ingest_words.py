@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+from treering.core.characters import unmarked
 from treering.core.counting import counted_things
-from treering.verbs.ingest.report import IngestReport, ItemResult
+from treering.verbs.ingest.report import IngestReport, ItemResult, is_redaction
 
 _KINDS = {"lock file": "lock files", "minified": "minified files", "generated": "generated files", "binary": "binaries"}
 _THINGS = {"repo": "file", "path": "file", "url": "page", "source": "text"}
+_MAX_FILES = 3
 _MAX_TENTHS = 10
 _MAX_SECONDS = 120
 
@@ -30,8 +32,18 @@ def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
     # A file may contain several items, such as the tickets of an export.
     thing = "item" if any(map(_is_part, report.items)) else _THINGS.get(report.mode, "item")
     took = f" in {duration(seconds)}" if seconds is not None else ""
-    redacted = f" Redacted {counted_things(report.redacted, 'secret')}." if report.redacted else ""
-    return f"Read {counted_things(total, thing)}{took}: {counted}.{redacted}"
+    return f"Read {counted_things(total, thing)}{took}: {counted}.{_redacted(report)}"
+
+
+def _redacted(report: IngestReport) -> str:
+    """Return a sentence such as " Redacted 3 secrets in a.env, b.env."; empty without secrets."""
+    if not report.redacted:
+        return ""
+    origins = dict.fromkeys(warning.partition(": ")[0] for warning in report.warnings if is_redaction(warning))
+    names = [unmarked(_path_of(origin)) for origin in origins]
+    more = f" and {counted_things(len(names) - _MAX_FILES, 'more file')}" if len(names) > _MAX_FILES else ""
+    places = f" in {', '.join(names[:_MAX_FILES])}{more}" if names else ""
+    return f" Redacted {counted_things(report.redacted, 'secret')}{places}."
 
 
 def is_map(item: ItemResult) -> bool:
@@ -46,8 +58,12 @@ def _is_part(item: ItemResult) -> bool:
 
 def path_of_item(item: ItemResult) -> str:
     """Return the path of a file, in its repository if it has one; the origin of anything else."""
-    root, _, path = item.origin.partition("#")
-    return path if root.startswith("repo:") and path else item.origin.removeprefix("file:")
+    return _path_of(item.origin)
+
+
+def _path_of(origin: str) -> str:
+    root, _, path = origin.partition("#")
+    return path if root.startswith("repo:") and path else origin.removeprefix("file:")
 
 
 def duration(seconds: float) -> str:

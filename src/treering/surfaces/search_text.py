@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from treering.core.characters import label, unmarked
+from treering.core.evidence import place_in_words
 from treering.retrieval.search.lines import lines_as_text, symbol_of
 from treering.retrieval.search.packing import USUAL_TRUST, titled
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
@@ -42,7 +43,8 @@ def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[Cited
                 yield CitedText(" — ".join(marker), text, place)
             else:
                 ref = f"{hit.object_id} {passage.segment_id}".strip()
-                places = [label(passage.place)] if passage.place not in ("", hit.object_id) else []
+                place = place_in_words(passage.place)
+                places = [label(place)] if place not in ("", hit.object_id) else []
                 title = " — ".join(dict.fromkeys(filter(None, (hit.title, passage.heading))))
                 marker = [f"[{number}] `{ref}`", hit.kind, *places, *doubts]
                 yield CitedText(" — ".join(marker), titled(title, text), ref)

@@ -59,9 +59,10 @@ CRYSTALLIZE = Tool(
 )
 LINT = Tool(
     name="lint",
-    summary="Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes.",
+    summary="Find drift: broken references, contradictions, stale beliefs; repair; verify.",
     modes=LazyPlaces(
         {
+            "all": "treering.verbs.lint.lint:ALL",
             "structure": "treering.verbs.lint.lint:STRUCTURE",
             "semantic": "treering.verbs.lint.lint:SEMANTIC",
             "repair": "treering.verbs.lint.lint:REPAIR",
@@ -105,7 +106,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "work done": {"input": {"title": "Cut a release", "outcome": "success"}},
     },
     "lint": {
-        "look for broken references": {},
+        "look for broken references and drifted knowledge": {},
         "look for drifted knowledge": {"mode": "semantic", "scope": "/"},
         "verify the audit log": {"mode": "audit", "options": {"limit": 20}},
     },

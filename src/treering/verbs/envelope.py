@@ -85,9 +85,10 @@ def require(what: str, needed: Rights, *, granted: Rights) -> None:
     missing = needed.beyond(granted)
     if missing:
         does = " and ".join(_DOES[name] for name in missing)
+        hinted = [name for name in missing if name != "needs_person" or _IMPLY_PERSON.isdisjoint(missing)]
         raise Denied(
             f"{what} {does}, which is not allowed here.",
-            hint=" ".join(_HINTS[name] for name in missing),
+            hint=" ".join(_HINTS[name] for name in hinted),
             details={"operation": what, "not_granted": list(missing)},
         )
 
@@ -108,6 +109,9 @@ _HINTS: Mapping[str, str] = {
     "destroys": "Use the command line, or start `treering serve` with --allow erase.",
     "needs_person": "Use the command line at a terminal, or start `treering serve` with --allow review.",
 }
+
+_IMPLY_PERSON = frozenset({"destroys", "writes_files"})
+"""Rights whose hint makes the hint for a person superfluous."""
 
 
 Verb = Literal["ingest", "query", "crystallize", "lint"]
@@ -237,6 +241,11 @@ class Report(Value):
     """The possible age of an answer from a replica; omitted for a current answer."""
     understood: tuple[UnderstoodDays, ...] = Field(default=(), exclude_if=lambda days: not days)
     """The dates that words such as "yesterday" were resolved to; omitted without such words."""
+
+    @property
+    def further_warnings(self) -> tuple[str, ...]:
+        """The warnings that the text of the answer does not contain."""
+        return self.warnings
 
     def numbered_places(self) -> Mapping[int, str]:
         """Return by number the ids of the object and segment at each numbered place."""

@@ -72,8 +72,8 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
         subject, _, name = name.rpartition(".")
     if not subject:
         raise InvalidInput(
-            f"{text!r} does not name its subject.",
-            hint=f"Add --of SUBJECT, or write SUBJECT.{name} = {value}.",
+            f"{text!r} does not name the thing that has this value.",
+            hint=f"Name it with --of, or before a dot, such as api.{name} = {value}.",
         )
     payload = {"subject": subject, "predicate": name, "value": value}
     return _knowledge("fact", f"{subject}: {name} = {value}", payload, because)
@@ -265,7 +265,7 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
 def _assignment(text: str) -> tuple[str, Any]:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
-        raise InvalidInput(f"{text!r} is not a fact of the form NAME = VALUE.", hint="For example: port = 8080")
+        raise InvalidInput(f"{text!r} is not a fact of the form NAME = VALUE.", hint="For example: api.port = 8080")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):

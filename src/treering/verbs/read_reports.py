@@ -32,6 +32,11 @@ _ALTERED_HINT = "The space's file was changed outside Treering: run lint audit a
 
 EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
 
+_NOTABLE_SHARE = 0.1
+"""Share of all passages; if fewer wait for the encoder, few answers change, and the warning would be noise."""
+_NOTABLE_PASSAGES = 100
+"""Fewer passages are embedded within some seconds."""
+
 
 class Empty(Value):
     """The reason for an empty answer, with the number of results that would match otherwise."""
@@ -130,11 +135,15 @@ def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
-    """Warn if the index lacks objects, or passages have no vector yet."""
-    if not lag.without:
-        return behind_warning(lag.behind)
-    pending = f"{lag.without} of {lag.total} passages are not embedded yet: they are found only by words and names."
-    return (*behind_warning(lag.behind), pending)
+    """Warn if the index lacks objects, passages have no vector yet, or many have only a vector of the quick model."""
+    warnings = behind_warning(lag.behind)
+    if lag.without:
+        found = "they are found only by words and names."
+        return (*warnings, f"{lag.without:,} of {lag.total:,} passages are not embedded yet: {found}")
+    if lag.quick >= max(lag.total * _NOTABLE_SHARE, _NOTABLE_PASSAGES):
+        found = "a smaller model finds them, so answers may still change."
+        return (*warnings, f"{lag.quick:,} of {lag.total:,} passages are not embedded yet: {found}")
+    return warnings
 
 
 def warnings_of(question: Question) -> tuple[str, ...]:

@@ -55,6 +55,25 @@ def test_search_shows_messages_instead_of_extracts(space):
     assert "13 June" in extracts.hits[0].text
 
 
+def test_context_shows_messages_instead_of_extracts(space):
+    discussion = opened(space)
+    tell(discussion, "My haircut is on Tuesday at 3", *(f"ok {at}" for at in range(9)))
+    tell(discussion, "My haircut was moved to Friday at 11", start=10)
+    discussion.update()
+    found = space.query("context", input={"task": "when is the haircut"}, options={"descend": True})
+    assert {item.section for item in found.pack.items} == {"sources"}
+    assert "Friday at 11" in found.pack.items[0].text
+
+
+def test_context_counts_a_single_summary(space):
+    discussion = opened(space)
+    tell(discussion, "The garden party is on Saturday 13 June", *(f"ok {at}" for at in range(9)))
+    discussion.update()
+    only = {"descend": True, "filter": {"kind": "summary", "title": {"ne": "Discussion d: state document"}}}
+    text = space.query("context", input={"task": "garden party"}, options=only).text
+    assert "Known for this task: 1 summary" in text
+
+
 def test_edited_message_is_read_again(space):
     discussion = opened(space)
     tell(discussion, *DENTIST)

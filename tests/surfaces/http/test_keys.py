@@ -148,7 +148,7 @@ def calls_of(ids):
     yield "ingest", "status", {}, {}
     yield "lint", "consolidate", {}, {}
     yield "crystallize", "feedback", {"question": "lamp", "right": [*ids]}, {}
-    for mode in ("structure", "semantic", "audit", "repair", "reindex"):
+    for mode in ("all", "structure", "semantic", "audit", "repair", "reindex"):
         yield "lint", mode, {}, {}
     for identity in ids:
         for mode, field in (("page", "id"), ("related", "id"), ("expand", "ids")):

@@ -57,6 +57,11 @@ def test_an_unknown_mode_is_refused_with_the_nearest(standing):
     assert data["hint"] == "Did you mean 'context'?"
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/v1/erased"])
+def test_unknown_path_without_similar_one_gets_no_guess(standing, path):
+    assert refused(standing.get(path), 404, "not_found")["hint"] == "/openapi.json lists all paths."
+
+
 @pytest.mark.parametrize("path", ["/webs", "/v1/wiki/quer", "/heath"])
 def test_hint_never_names_the_path_that_was_asked(standing, path):
     data = refused(standing.get(path), 404, "not_found")

@@ -78,9 +78,7 @@ def _counted_changes(count: int) -> str:
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
-    missing = set(report.pack.missing_context)
-    unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in missing)})
-    notes = [f"- {note}" for note in _notes(unsaid)]
+    notes = [f"- {note}" for note in _notes(report)]
     room = max_tokens - sum(map(estimate_tokens, notes))
     _, text, dropped = shortened(report.pack, room - _TAIL)
     tail = [left_out(dropped, max_tokens=max_tokens)] if dropped else []
@@ -340,7 +338,7 @@ def _counted(what: str, counts: dict[Any, int]) -> str:
 
 
 def _notes(report: Report) -> list[str]:
-    notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.warnings]
+    notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.further_warnings]
     notes += [f"days: {one.sentence}" for one in report.understood]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")

@@ -109,6 +109,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.router.routes.append(server.agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
+    app.state.unserved = verb_routes.unserved_operations(server.context)
     metrics = Metrics(spaces=server.spaces, running=server.load)
     app.add_api_route(METRICS, metrics.answer, methods=["GET"], response_model=None)
     gate = server.gate(routes)

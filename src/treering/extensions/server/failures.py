@@ -28,6 +28,8 @@ REQUEST_ID = "X-Request-Id"
 """Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
 
 _RETRY_SECONDS = "1"
+_PATH_SIMILARITY = 0.75
+"""The least similarity of a path that is suggested; paths share their beginnings, so less is chance."""
 
 
 class Failure(BaseModel):
@@ -142,10 +144,13 @@ def _allowed(request: Request) -> str:
 
 
 def _no_such_place(request: Request) -> NotFound:
+    unserved: Mapping[str, str] = getattr(request.app.state, "unserved", {})
+    if hint := unserved.get(request.url.path):
+        return NotFound(f"{request.url.path} is not served here.", hint=hint)
     known = sorted({getattr(route, "path", "") for route in _routes(request)} - {""})
     return NotFound(
         f"There is nothing at {request.url.path}.",
-        hint=nearest(request.url.path, known),
+        hint=nearest(request.url.path, known, similarity=_PATH_SIMILARITY, otherwise="/openapi.json lists all paths."),
         details={"known": known},
     )
 

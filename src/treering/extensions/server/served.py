@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from starlette.requests import Request
 
-from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.errors import Denied, InvalidInput, NotFound, nearest
 from treering.extensions.server.callers import Bounds, Caller
 from treering.extensions.server.contract import Route
 from treering.extensions.server.web.view import ReadSpace
@@ -113,6 +113,14 @@ class ServedSpace:
     def grants(self, operation: Operation[Any]) -> bool:
         """Return whether callers may use an operation that is not a mode of a verb."""
         return not operation.rights.beyond(self._granted_besides)
+
+    def how_to_grant(self, operation: Operation[Any]) -> str:
+        """Return how an operator allows an operation; empty if callers may use it."""
+        try:
+            require(operation.name, operation.rights, granted=self._granted_besides)
+        except Denied as error:
+            return error.hint
+        return ""
 
     def perform(
         self, operation: Operation[Answer], caller: Caller, *, given: Mapping[str, Any], options: Mapping[str, Any]

@@ -196,6 +196,16 @@ def operation_routes(context: ServerContext) -> Iterator[Route]:
     return (_operation_route(one, context) for one in ON_SPACES if context.space.grants(one))
 
 
+def unserved_operations(context: ServerContext) -> Mapping[str, str]:
+    """Return by path of each operation that the server does not grant how its operator allows it."""
+    hints = ((_operation_path(one), context.space.how_to_grant(one)) for one in ON_SPACES)
+    return {path: hint for path, hint in hints if hint}
+
+
+def _operation_path(operation: Operation[Any]) -> str:
+    return f"/v1/{operation.name.replace(' ', '/')}"
+
+
 def _operation_route(operation: Operation[Any], context: ServerContext) -> Route:
     model = _operation_model(operation)
 
@@ -210,7 +220,7 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
 
     return Route(
         method="POST",
-        path=f"/v1/{operation.name.replace(' ', '/')}",
+        path=_operation_path(operation),
         name=operation.name.replace(" ", "_"),
         summary=operation.summary,
         answer=answer,

@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest, render_time
 from treering.core.evidence import Lines, Segment, Triple, Turn
-from treering.core.filters import asked_texts, element_name
+from treering.core.filters import asked_texts, element_name, matches
 from treering.core.objects import (
     Activity,
     Constraint,
@@ -29,7 +29,7 @@ from treering.core.objects import (
 )
 from treering.core.policy import CURRENT, is_current, is_over
 from treering.core.scope import sees
-from treering.ports.ledger import Head
+from treering.ports.ledger import Head, head_of
 from treering.ports.passages import Passage, Reach
 from treering.retrieval.index.code_places import NO_PLACE, role_of
 from treering.retrieval.index.ties import is_turn
@@ -297,3 +297,9 @@ def repeats_turns(item: Object, reach: Reach) -> bool:
     """
     is_extract = isinstance(item, Knowledge) and isinstance(item.payload, Summary) and item.payload.is_extract
     return is_extract and ("kind", ("summary",)) not in asked_texts(reach.where)
+
+
+def may_be_packed(item: Object, reach: Reach) -> bool:
+    """Return whether a read may show an object that its search did not find."""
+    is_left_out = is_withheld(item, reach) or repeats_turns(item, reach)
+    return is_shown(head_of(item), reach) and not is_left_out and matches(reach.where, record_of(passages_of(item)[0]))

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from treering.core.evidence import Lines, Turn
-from treering.core.filters import matches
 from treering.core.objects import Knowledge, Object, title_of
-from treering.ports.ledger import head_of
 from treering.ports.passages import Reach
-from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
+from treering.retrieval.index.passages import may_be_packed, passages_of
 from treering.retrieval.packing.citing import Citing
 from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, with_quotes, without_repeated
 from treering.retrieval.packing.task_results import COPIED, Attached, TaskResults
@@ -141,7 +139,7 @@ def _about_files(
     shares = {
         item.id: _share(item, idf) for item in resting if item.origin_channel != COPIED or item.kind == "decision"
     }
-    current = [item for item in resting if item.id in shares and _may_be_shown(item, reach)]
+    current = [item for item in resting if item.id in shares and may_be_packed(item, reach)]
     current.sort(key=lambda item: (-shares[item.id], -item.updated_at.timestamp(), item.id))
     about: dict[str, tuple[Object, float]] = {}
     for rank, (source_id, score) in enumerate(files.items()):
@@ -167,11 +165,6 @@ def _is_about_task(item: Object, citing: Citing, idf: IdfWeights) -> bool:
 def _share(item: Object, idf: IdfWeights) -> float:
     """Return the share of the weight of a task that an object has; all of it if the words were not counted."""
     return idf.share(index_text(f"{title_of(item)}\n{passages_of(item)[0].text}").split()) if idf.weights else 1.0
-
-
-def _may_be_shown(item: Knowledge, reach: Reach) -> bool:
-    is_current = is_shown(head_of(item), reach) and not is_withheld(item, reach)
-    return is_current and matches(reach.where, record_of(passages_of(item)[0]))
 
 
 def _without_replaced(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from treering.core.characters import label
+from treering.core.counting import counted_things
 from treering.core.evidence import Lines
 from treering.core.objects import Constraint, Knowledge
 from treering.core.policy import is_over
@@ -24,6 +25,7 @@ from treering.retrieval.tuning import TUNING
 
 _EVERYWHERE = ("", "repository")
 """Scopes of a constraint that do not narrow it to a part of a project."""
+_SINGULARS = {"work": "work item", "activities": "activity", "summaries": "summary"}
 _WORD = re.compile(r"\w+")
 
 
@@ -97,14 +99,14 @@ def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskRes
     counts: dict[str, int] = {}
     for item in packed.unnumbered:
         counts[item.section] = counts.get(item.section, 0) + 1
-    parts = [f"{count} {section if count > 1 else _singular(section)}" for section, count in counts.items()]
+    parts = [counted_things(count, _singular(section)) for section, count in counts.items()]
     more = f"; {len(packed.left_out)} more did not fit" if packed.left_out else ""
-    warning = f"; {len(conflicts)} unresolved" if conflicts else ""
+    warning = f"; {counted_things(len(conflicts), 'unresolved conflict')}" if conflicts else ""
     return f"Known for this task: {', '.join(parts)}{warning}{more}."
 
 
 def _singular(section: str) -> str:
-    return {"work": "work item", "activities": "activity"}.get(section, section.removesuffix("s"))
+    return _SINGULARS.get(section, section.removesuffix("s"))
 
 
 def _conflict(group: Sequence[Knowledge]) -> ConflictNote:

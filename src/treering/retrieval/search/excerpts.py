@@ -1,10 +1,10 @@
 """The part of a passage that a context pack shows if it has no room for all of it: the lines that answer."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from treering.retrieval import limits
 from treering.retrieval.search.lines import answering_lines
@@ -13,6 +13,8 @@ from treering.retrieval.tuning import TUNING
 
 _DOCSTRING_MARKS = ('"""', "'''", 'r"""', "/**", "///")
 
+MAX_FILLED_GAP = 3
+"""Lines of a gap that are shown instead of its mark, if they fit: a reader would open the file for them."""
 _CLOSING = frozenset(")]}")
 """What a line begins with that ends a signature of several lines."""
 
@@ -37,6 +39,11 @@ class PassageLines:
                 break
             chosen.add(line)
             used += cost
+        for between in sorted(_small_gaps(chosen, len(lines)), key=len):
+            cost = sum(estimate_tokens(f"{lines[line]}\n") for line in between) - gap
+            if used + cost <= tokens - gap:
+                chosen.update(between)
+                used += cost
         return "\n".join(self._written(lines, sorted(chosen))) if chosen else ""
 
     @cached_property
@@ -104,6 +111,13 @@ _SIGNATURE = re.compile(
     r"(?:def|class|function|func|fn|interface|struct|impl|trait|enum)\b"
 )
 _NOT_OF_BODY = ("…", "@", "#", "//", "/*", "*", "}", ")", "]")
+
+
+def _small_gaps(chosen: Set[int], count: int) -> list[range]:
+    """Return the gaps between chosen lines, and before and after them, that are hardly longer than their mark."""
+    ends = (-1, *sorted(chosen), count) if chosen else ()
+    gaps = (range(before + 1, after) for before, after in pairwise(ends))
+    return [gap for gap in gaps if 0 < len(gap) <= MAX_FILLED_GAP]
 
 
 def _signature(lines: Sequence[str], line: int) -> Iterator[int]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from treering.core.canonical import Instant
 from treering.core.characters import label, unmarked
+from treering.core.evidence import place_in_words
 from treering.core.fencing import fence, fence_items
 from treering.core.scope import Scope
 from treering.core.screening import instruction_flags
@@ -166,7 +167,7 @@ def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, st
     """
     first = next(iter(citations), None)
     is_in_file = first is not None and _names_lines(first, item)
-    places = [f"{one.mark} {_written_place(one)}" for one in citations]
+    places = [f"{one.mark} {_written_place(one)}".rstrip() for one in citations]
     heading = item.title.partition(" — ")[2] if is_in_file else ""
     named = [unmarked(heading, most=limits.MAX_HEADING_CHARS)] if heading not in item.text else []
     warnings = [flag for flag in item.flags if flag != "cut"]  # the text shows that by itself
@@ -199,8 +200,9 @@ def _names_lines(citation: Citation, item: PackItem) -> bool:
 
 
 def _written_place(citation: Citation) -> str:
-    place = citation.place or citation.origin
-    return label(place.partition(" @ ")[0] if "#L" in place else place, most=limits.MAX_PLACE_CHARS)
+    place = place_in_words(citation.place or citation.origin)
+    shown = place.partition(" @ ")[0] if "#L" in place else place
+    return label(shown, most=limits.MAX_PLACE_CHARS) if shown else ""
 
 
 def shortened(context: ContextPack, max_tokens: int) -> tuple[ContextPack, str, list[str]]:

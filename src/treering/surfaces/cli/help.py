@@ -43,7 +43,8 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "rule": (("a rule for a part of the code", 'treering rule "No new dependencies" --for src/api'),),
     "prefer": (("how you like things", 'treering prefer "Short functions"'),),
     "fact": (
-        ("a value and the line that states it", 'treering fact "port = 8080" --of api --because api/config.py:3'),
+        ("a value and the line that states it", 'treering fact "api.port = 8080" --because api/config.py:3'),
+        ("the same", 'treering fact "port = 8080" --of api --because api/config.py:3'),
     ),
     "task": (("something to do", 'treering task "Write the docs"'),),
     "done": (("by words of its title", 'treering done "write docs" "Written"'),),

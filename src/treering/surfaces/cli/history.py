@@ -115,13 +115,18 @@ def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Itera
         if is_read:
             ingest = ingest or _Ingest(change, change.timestamp)
             ingest.add(change, head)
-        # Knowledge extracted from a file is not listed in addition to the file.
-        if not is_read or (head.type == "knowledge" and change.event_type != "created"):
+        if not is_read or _is_of_confirmed(change, head):
             yield from _of_object(change, head)
     if merge:
         yield _of_merge(merge)
     if ingest:
         yield ingest.event(ledger)
+
+
+def _is_of_confirmed(change: AuditEvent, head: Head) -> bool:
+    """Return whether an ingest changed confirmed knowledge. Candidates are not listed in addition to their files."""
+    status = next((str(one["status"]) for one in (change.before, change.after) if one and "status" in one), head.status)
+    return head.type == "knowledge" and change.event_type != "created" and status != "candidate"
 
 
 def _of_merge(joined: Sequence[RecentChange]) -> LoggedEvent:

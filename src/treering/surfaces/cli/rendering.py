@@ -73,7 +73,7 @@ def render(
 
         yield from render_change(report, fenced=fenced, verbose=verbose, ledger=ledger)
     yield from render_days(report.understood)
-    yield from render_warnings(report.warnings)
+    yield from render_warnings(report.further_warnings)
 
 
 def render_days(understood: Sequence[UnderstoodDays]) -> Iterator[IndentedLine]:
@@ -262,6 +262,7 @@ def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
     yield from _listed("Rules", pack.rules)
+    yield from _listed("Commands", pack.commands)
     cited = {one.mark: f"{one.mark} {one_line(short_place(one.place or one.origin))}" for one in pack.citations}
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]

@@ -211,7 +211,7 @@ class Space(EverydayMethods):
     def lint(
         self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
-        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`, `consolidate`."""
+        """Find drift: `all`, `structure`, `semantic`, `repair`, `reindex`, `audit`, `consolidate`."""
         return TOOLS["lint"].call(self.engine, _envelope(mode, scope, input, options), granted=EVERYTHING)
 
     def call(self, verb: str, envelope: Envelope) -> Report:

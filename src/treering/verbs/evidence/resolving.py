@@ -188,11 +188,8 @@ class Resolver:
         """Return some lines of a source. `text` and `path`: how the caller wrote them. Raises `InvalidInput`."""
         stored = stored_lines(self.segments_of(source))
         numbers = sorted(number for number in stored if first_line <= number <= last_line)
-        if not numbers:
-            raise InvalidInput(
-                f"{path or label(source.title)} has no lines {first_line}-{last_line} that are stored.",
-                hint=_known_lines(source, stored),
-            )
+        if not any(stored[number][1].strip() for number in numbers):
+            raise _without_text(path or label(source.title), first_line, last_line, stored)
         chosen = {id(stored[number][0]): stored[number][0] for number in numbers}
         if len(chosen) > MAX_SEGMENTS:
             raise InvalidInput(
@@ -522,10 +519,17 @@ def _is_at(source: Source, file: NamedFile) -> bool:
     return source.origin.endswith((f"#{file.path}", file.place.as_posix()))
 
 
-def _known_lines(source: Source, stored: dict[int, tuple[Segment, str]]) -> str:
-    if not stored:
-        return f"{label(source.title)} is not stored by lines. Name it as a whole, or quote a sentence of it."
-    return f"Its stored lines are {min(stored)} to {max(stored)}."
+def _without_text(name: str, first: int, last: int, stored: Mapping[int, tuple[Segment, str]]) -> InvalidInput:
+    """Return the error for lines that are blank, not indexed, or after the end of a source."""
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    texts = [number for number, (_, text) in stored.items() if text.strip()]
+    if not texts:
+        return InvalidInput(f"{name} is not stored by lines.", hint="Name it as a whole, or quote a sentence of it.")
+    if first > max(texts):
+        return InvalidInput(f"{name} has no {lines}.", hint=f"Its last line with text is {max(texts)}.")
+    nearest = sorted(texts, key=lambda number: min(abs(number - first), abs(number - last)))[:2]
+    hint = f"The nearest lines with text: {', '.join(map(str, sorted(nearest)))}."
+    return InvalidInput(f"{name} has no text in {lines}: blank, or not indexed.", hint=hint)
 
 
 def _choose(candidates: Sequence[str]) -> str:

@@ -310,6 +310,9 @@ class Run:
         """Write the batch. If the run `ends` with it, the job is saved once, in the same transaction if possible."""
         if self._batch:
             written = self._writer.write(self._batch, self._job_beside) if ends else self._writer.write(self._batch)
+            if isinstance(self._batch[0], BranchesGone):  # its files were counted when they were read
+                results = tuple(one for one in written.results if one.outcome != "updated")
+                written = replace(written, results=results)
             self.account.add_written(written)
             self._batch, self._origins, self._chars = [], set(), 0
             if not ends:

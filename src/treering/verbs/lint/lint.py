@@ -48,6 +48,11 @@ class LintReport(Report):
     silenced: dict[str, str] = Field(default={}, description="Rules silenced by the policy, with reasons.")
 
 
+def lint_all(call: Call, given: LintInput, options: LintOptions) -> LintReport:
+    """Find broken form and drifted meaning."""
+    return _lint(call, "all", given, options)
+
+
 def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
     """Find broken form."""
     return _lint(call, "structure", given, options)
@@ -153,11 +158,12 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
 
 def _lint(
     call: Call,
-    mode: Literal["structure", "semantic"],
+    mode: Literal["all", "structure", "semantic"],
     given: LintInput,
     options: LintOptions,
 ) -> LintReport:
-    findings, _ = _findings(call, rules_by_mode()[mode], given)
+    rules = _every_rule() if mode == "all" else rules_by_mode()[mode]
+    findings, _ = _findings(call, rules, given)
     findings.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
     counts: dict[str, int] = {}
     for one in findings:
@@ -249,6 +255,7 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
+ALL = Mode("all", "All rules.", LintInput, LintOptions, LintReport, lint_all, rights=READS)
 STRUCTURE = Mode("structure", "Broken references.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
 SEMANTIC = Mode("semantic", "Drifted knowledge.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
 REPAIR = Mode(

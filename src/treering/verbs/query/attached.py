@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from treering.core.filters import And, Compare, matches
+from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, head_of
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import NamePart, TextFound, TextRequest
-from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, record_of
+from treering.retrieval.index.passages import is_shown, may_be_packed
 from treering.retrieval.index.rounds import Steps
 from treering.retrieval.packing.task_results import Attached
 from treering.retrieval.search.question import Question
@@ -84,13 +84,7 @@ def _linked(naming: Referring, identity: str) -> list[str]:
 
 def _shown(items: Iterable[Object], reach: Reach) -> list[Object]:
     unique = {item.id: item for item in items if isinstance(item, Knowledge | Activity | WorkItem)}
-    shown = [
-        item
-        for item in unique.values()
-        if is_shown(head_of(item), reach)
-        and not is_withheld(item, reach)
-        and matches(reach.where, record_of(passages_of(item)[0]))
-    ]
+    shown = [item for item in unique.values() if may_be_packed(item, reach)]
     newest = sorted(shown, key=lambda item: (item.updated_at, item.id), reverse=True)
     return sorted(newest, key=lambda item: _KINDS.index(_rank(item)))
 

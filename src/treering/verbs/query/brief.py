@@ -8,6 +8,7 @@ from pydantic import Field
 
 from treering.core.canonical import Instant
 from treering.core.characters import label, one_line
+from treering.core.counting import counted_things
 from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
@@ -286,7 +287,9 @@ def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
     folders = [*map(_folder, card.get("folders", ()))]
     tests = [f"tests: {', '.join(card['tests'])}"] if card.get("tests") else []
     docs = [f"docs: {', '.join(card['docs'])}"] if card.get("docs") else []
-    yield from _labeled("Layout", " · ".join([*folders, *tests, *docs]))
+    records = [f"{one['path']} ({counted_things(one['records'], 'record')})" for one in card.get("decisions", ())]
+    decisions = [f"decisions: {', '.join(records)}"] if records else []
+    yield from _labeled("Layout", " · ".join([*folders, *tests, *docs, *decisions]))
     yield from _labeled("Commands", " · ".join(commands_by_job(card)))
     yield from _labeled("Read too", ", ".join(card.get("client_files", ())))
 

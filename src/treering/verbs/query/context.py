@@ -75,6 +75,11 @@ class ContextReport(ReadReport):
     pack: ContextPack
     text: str
 
+    @property
+    def further_warnings(self) -> tuple[str, ...]:
+        """The warnings that the pack does not contain."""
+        return tuple(one for one in self.warnings if one not in self.pack.missing_context)
+
     def named(self) -> Iterable[tuple[str, str, str]]:
         """Return the places that it cites."""
         return ((one.origin, one.object_id, one.segment_id or "") for one in self.pack.citations)

@@ -45,16 +45,21 @@ def ended(conversation: Source) -> datetime:
 
 
 def recalled(conversation: Source) -> str:
-    """Return the date and branch of a conversation, and its request, edits, failure and next step."""
+    """Return the date and branch of a conversation, and its request, edits, failure and next step.
+
+    Empty if none of these four is known, as for a conversation between people.
+    """
     branch = conversation.metadata.get("branch")
     heading = f"{ended(conversation):%d %b}{f', branch {one_line(branch)}' if isinstance(branch, str) else ''}"
     request = _request(conversation)
-    first = f"{heading}: “{request}”" if request else heading
     facts = conversation.metadata.get("session")
     work = _of_tools(facts, conversation.metadata.get("folder")) if isinstance(facts, Mapping) else ()
     planned = facts.get("next") if isinstance(facts, Mapping) else ""
     step = _announced(conversation) or (planned if isinstance(planned, str) else "")
-    return ". ".join([first, *work, *([f"Next: “{one_line(step, most=_MAX_QUOTE_CHARS)}”"] if step else [])])
+    details = [*work, *([f"Next: “{one_line(step, most=_MAX_QUOTE_CHARS)}”"] if step else [])]
+    if request:
+        return ". ".join([f"{heading}: “{request}”", *details])
+    return ". ".join([heading, *details]) if details else ""
 
 
 def _of_tools(facts: Mapping[str, Any], folder: object) -> Iterator[str]:

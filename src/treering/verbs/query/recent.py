@@ -96,7 +96,8 @@ def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
             merge = shown.get(one.patch_id, ToldChange(one))
             shown[one.patch_id] = replace(merge, joined=(*merge.joined, one))
             continue
-        is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or one.event == "created")
+        is_extracted = one.event == "created" or one.status == "candidate"
+        is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or is_extracted)
         if not is_read:
             shown[str(number)] = ToldChange(one)
         elif one.type == "source":

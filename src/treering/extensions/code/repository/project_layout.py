@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from treering.extensions.code.parsing.languages import counted_language
+from treering.ports.format import DECISION_RECORD
 from treering.retrieval.index.code_places import is_test_path, role_of_file
 from treering.sources.git.repository import TreeEntry
 from treering.sources.vendored import is_vendored
@@ -24,6 +25,10 @@ _MIN_LANGUAGE_SHARE = 0.1
 """Share of the bytes of code from which a language is listed."""
 _EXAMPLES = re.compile(r"(?:examples?|samples?|demos?|templates?)/", re.IGNORECASE)
 """Folders at the top whose tests do not test the project."""
+_MAX_DECISION_FOLDERS = 2
+_MIN_RECORDS = 2
+"""Numbered files from which a folder with such a name is one of decision records."""
+_NUMBERED = re.compile(r"(?:[a-z]+[-_])?\d{2,}", re.IGNORECASE)
 _TEST_SUFFIX = re.compile(r"(?:[._](?:test|spec)\.(?:go|py|rb|[cm]?[jt]sx?)|Tests?\.(?:java|kt|php))$")
 
 
@@ -75,6 +80,15 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
     ]
     adjacent = [path for path in tests if not any(folder in whole for folder in folders_above(path))]
     return [*_merged(topmost, of_tests, len(tests)), *_patterns(adjacent, len(tests))]
+
+
+def decision_folders(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
+    """Return the folders of several numbered decision records, the largest first, each with how many it has."""
+    paths = [entry.path for entry in entries if DECISION_RECORD.search(entry.path) and not is_vendored(entry.path)]
+    folders = (path.rpartition("/") for path in paths)
+    records = Counter(folder for folder, _, name in folders if _NUMBERED.match(name))
+    most = records.most_common(_MAX_DECISION_FOLDERS)
+    return [{"path": f"{folder}/", "records": count} for folder, count in most if count >= _MIN_RECORDS]
 
 
 def _is_code(path: str) -> bool:

@@ -1,13 +1,11 @@
 """The page of decisions: recorded decisions, rules, procedures and preferences, and decision records in files."""
 
-import re
-
 from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.rules.knowledge import knowledge_blocks
 from treering.extensions.wiki.rules.markdown import bullets, plain, remainder, short_text
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import document_title
-from treering.ports.format import PROSE_SUFFIX
+from treering.ports.format import DECISION_RECORD
 
 MAX_RECORDS = 100
 _HEADINGS = {
@@ -16,12 +14,11 @@ _HEADINGS = {
     "procedure": "Procedures",
     "preference": "Preferences",
 }
-_RECORD = re.compile(rf"(?:^|/)(?:adrs?|decisions|rfcs?|peps?|proposals)/[^/]+{PROSE_SUFFIX}$", re.IGNORECASE)
 
 
 def has_decisions(facts: RepositoryFacts) -> bool:
     """Return whether the page would have content."""
-    return bool(facts.known.stated) or any(map(_RECORD.search, facts.files.files))
+    return bool(facts.known.stated) or any(map(DECISION_RECORD.search, facts.files.files))
 
 
 def write_decisions(body: PageBody) -> None:
@@ -36,7 +33,7 @@ def write_decisions(body: PageBody) -> None:
 
 
 def _records(body: PageBody) -> tuple[str, str]:
-    files = [file for path, file in body.facts.files.files.items() if _RECORD.search(path) and file.head]
+    files = [file for path, file in body.facts.files.files.items() if DECISION_RECORD.search(path) and file.head]
     items = []
     for file in files[:MAX_RECORDS]:
         label = plain(document_title(file))

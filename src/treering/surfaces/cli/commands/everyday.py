@@ -222,12 +222,12 @@ def prefer(
 def fact(
     access: Access,
     writing: WriteFlags,
-    text: Annotated[list[str], Argument(metavar="NAME=VALUE", help="Such as: port = 8080")],
+    text: Annotated[list[str], Argument(metavar="NAME=VALUE", help="Such as: api.port = 8080")],
     because: Because = None,
-    subject: Annotated[str, Option("--of", metavar="SUBJECT", help="The subject of the fact.")] = "",
+    subject: Annotated[str, Option("--of", metavar="SUBJECT", help="The thing that has the value, such as api.")] = "",
     scope: Scope = "/",
 ) -> None:
-    """Record a fact, such as "port = 8080"."""
+    """Record a fact, such as "api.port = 8080"."""
     envelope = everyday.fact(*_statement(text, because, scope), subject=subject)
     _record(envelope, access, writing)
 

@@ -15,7 +15,7 @@ from treering.verbs.lint.lint import LintReport
 
 _LISTED = 50
 _REVIEWED = 20
-_FINDINGS = 100
+_FINDINGS = 200
 _WAITS = "Candidates"
 _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
     (
@@ -122,14 +122,11 @@ def _waiting(view: PageView, record: PatchRecord) -> WaitingPatch:
         return WaitingPatch(record, (), f"{error.message} {error.hint}")
 
 
-def _lint(view: PageView) -> list[LintReport]:
-    reports = []
-    for mode in ("structure", "semantic"):
-        report = view.space.call("lint", Envelope(mode=mode, scope=view.scope, options={"limit": _FINDINGS}))
-        if not isinstance(report, LintReport):
-            raise TypeError(f"lint {mode} gave {type(report).__name__}")
-        reports.append(report)
-    return reports
+def _lint(view: PageView) -> LintReport:
+    report = view.space.call("lint", Envelope(scope=view.scope, options={"limit": _FINDINGS}))
+    if not isinstance(report, LintReport):
+        raise TypeError(f"lint gave {type(report).__name__}")
+    return report
 
 
 def decide(view: PageView) -> Rendered:
