@@ -1,5 +1,6 @@
 """A new statement beside the earlier ones that it may change: the signs of each pair, and the chance of a change."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,7 +17,6 @@ from treering.extensions.statements.pairs import (
     is_another,
     is_certain,
     is_other_subject,
-    is_own,
     kinds_of,
     may_change,
     points_at,
@@ -48,24 +48,41 @@ class Comparison:
     @cached_property
     def chances(self) -> Sequence[tuple[Statement, float]]:
         """The candidates that the new statement may change, each with the probability that it no longer holds."""
-        compared = list(self.signs())
-        chances = trees_in(TREES).chances([signs for _, signs in compared]) if compared else ()
-        return [
-            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
-            for (old, _), chance in zip(compared, chances, strict=True)
-        ]
+        return self._chances_of(self._changeable)
+
+    @cached_property
+    def any_chances(self) -> Sequence[tuple[Statement, float]]:
+        """The same for all candidates: of two messages that answer a question, one may have ended the other."""
+        return self._chances_of(self.candidates)
 
     def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
         """Return the candidates that the new statement may change, each with the signs of the pair."""
+        return self._signs(self._changeable)
+
+    def _chances_of(self, candidates: Sequence[Statement]) -> list[tuple[Statement, float]]:
+        rows = [signs for _, signs in self._signs(candidates)]
+        chances = trees_in(TREES).chances(rows) if rows else ()
+        return [
+            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
+            for old, chance in zip(candidates, chances, strict=True)
+        ]
+
+    @cached_property
+    def _changeable(self) -> list[Statement]:
+        return [old for old in self.candidates if may_change(self.new, old) and self._is_near(old)]
+
+    def _is_near(self, old: Statement) -> bool:
+        return have_common(self.new, old) or cosine(self.new.text, old.text) >= MIN_COSINE
+
+    def _signs(self, candidates: Sequence[Statement]) -> Iterator[tuple[Statement, dict[str, float]]]:
         new = self.new
-        near = ((old, cosine(new.text, old.text)) for old in self.candidates if may_change(new, old))
-        compared = [(old, likeness) for old, likeness in near if likeness >= MIN_COSINE or have_common(new, old)]
-        candidates, cosines = [old for old, _ in compared], [likeness for _, likeness in compared]
+        cosines = [cosine(new.text, old.text) for old in candidates]
         shared = [len(new.things & old.things) for old in candidates]
-        earlier = [old.message for old in candidates if old.message < new.message]
-        turns = {old.message for old in candidates if old.author == new.author and old.message < new.message}
-        valued = [old for old in candidates if old.message < new.message and kinds_of(new) & kinds_of(old)]
-        for (old, likeness), common in zip(compared, shared, strict=True):
+        by_cosine, by_shared = sorted(cosines), sorted(shared)
+        before = [old for old in candidates if old.message < new.message]
+        turns = sorted({old.message for old in before if old.author == new.author})
+        valued = [old for old in before if kinds_of(new) & kinds_of(old)]
+        for old, likeness, common in zip(candidates, cosines, shared, strict=True):
             signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
             signs |= self._amounts | _amounts_of(new, old) | word_signs(new.text, old.text)
             yield (
@@ -73,11 +90,11 @@ class Comparison:
                 signs
                 | {
                     "cosine": likeness,
-                    "nearer": sum(one > likeness for one in cosines),
+                    "nearer": len(cosines) - bisect_right(by_cosine, likeness),
                     "shared": common,
-                    "more shared": sum(one > common for one in shared),
-                    "turns": sum(one > old.message for one in turns),
-                    "last message": bool(earlier) and old.message == earlier[-1],
+                    "more shared": len(shared) - bisect_right(by_shared, common),
+                    "turns": len(turns) - bisect_right(turns, old.message),
+                    "last message": bool(before) and old.message == before[-1].message,
                     "only value": valued == [old],
                 },
             )
@@ -104,7 +121,7 @@ class Comparison:
             *(f"before {cue}" for cue in before - new.cues),
             *(flag for flag in flags if getattr(new, flag)),
             *(["tells"] if new.cues & TELLING else ()),
-            *(["own"] if is_own(new) else ()),
+            *(["own"] if new.is_own else ()),
         ]
 
 
@@ -115,7 +132,7 @@ def _of_old(old: Statement) -> Iterator[str]:
         yield "old empty"
     if old.quoted_by:
         yield "old quoted"
-    if is_own(old):
+    if old.is_own:
         yield "old own"
 
 
@@ -137,7 +154,7 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
     ends = [value.last for value in old.values if value.last]
     is_same_author, is_told = new.author == old.author, not new.cues.isdisjoint(TELLING)
-    own = [is_own(one) for one in (new, old)]
+    own = [new.is_own, old.is_own]
     flags = {
         "ahead": bool(new.at and ends and max(ends) >= new.at.date()),
         "same author": is_same_author,

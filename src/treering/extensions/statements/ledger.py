@@ -144,7 +144,7 @@ class StatementLedger:
         comparison = self._comparisons.get(new)
         if comparison is None or new < old or all(one.id != old for one in comparison.candidates):
             return 0.0
-        for one, chance in comparison.chances:
+        for one, chance in comparison.any_chances:
             if one.id == old and chance >= MIN_CHANCE and not have_other_modifiers(comparison.new, one):
                 return chance
         return 0.0

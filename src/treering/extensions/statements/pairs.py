@@ -1,7 +1,5 @@
 """What a new statement and an earlier one have in common, and what settles whether one changes the other."""
 
-import re
-
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
 
@@ -18,7 +16,6 @@ _MAX_POINTING_TOPICS = 3
 _NEAR_MESSAGES = 6
 """Messages back in which it may find the other."""
 _HOURS = 24
-_OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
 
 
 def may_change(new: Statement, old: Statement) -> bool:
@@ -116,11 +113,6 @@ def is_another(new: Statement, old: Statement) -> bool:
     return bool(subject & earlier and subject - earlier and earlier - subject)
 
 
-def is_own(one: Statement) -> bool:
-    """Return whether a statement is about its author in the first person."""
-    return _OWN.search(one.text) is not None
-
-
 def points_at(new: Statement, old: Statement) -> bool:
     """Return whether a statement announces a change, and has nearly nothing else to say, just after another one."""
     is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= _MAX_OWN_TOPICS
@@ -168,12 +160,12 @@ def _is_foreign(new: Statement, old: Statement) -> bool:
 def _is_of_other_kin(new: Statement, old: Statement) -> bool:
     """Return whether one statement is about a relative, and the other about the speaker: `my sister lives in Ghent`."""
     relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    return bool(relatives and not earlier and is_own(old)) or bool(earlier and not relatives and is_own(new))
+    return bool(relatives and not earlier and old.is_own) or bool(earlier and not relatives and new.is_own)
 
 
 def _is_apart(new: Statement, old: Statement) -> bool:
     """Return whether two statements without a word for a change are about different things, persons or events."""
-    if new.author != old.author and is_own(new) and is_own(old) and "handover" not in new.cues:
+    if new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues:
         return True
     if "did" in new.cues and "did" in old.cues:
         return True

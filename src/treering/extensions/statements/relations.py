@@ -16,7 +16,7 @@ from treering.extensions.statements.pairs import (
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.18
+LIKELY = 0.15
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 _MIN_REPEATED = 2

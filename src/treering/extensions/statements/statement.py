@@ -1,5 +1,6 @@
 """Statements and what relates them, as values."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -17,6 +18,7 @@ RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns",
 """What a statement does to an earlier one. `settles`: it accepts a suggestion, which holds from then on."""
 
 
+_OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
 MIN_WORDS = 3
 """Words of a statement without values that says something by itself."""
 
@@ -95,6 +97,11 @@ class Statement:
     def has_substance(self) -> bool:
         """Whether it says something by itself: `thx` and `dreading it` do not."""
         return bool(self.values) or (bool(self.topics) and len(self.text.split()) >= MIN_WORDS)
+
+    @cached_property
+    def is_own(self) -> bool:
+        """Whether it speaks in the first person."""
+        return _OWN.search(self.text) is not None
 
     @cached_property
     def things(self) -> frozenset[str]:
