@@ -1,4 +1,4 @@
-"""A new statement beside the earlier ones that it may change: the signs of each pair, and the chance of a change."""
+"""Compare a new statement with the earlier ones that it may change: signs of each pair, and how likely a change is."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

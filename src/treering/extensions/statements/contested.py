@@ -29,8 +29,8 @@ def contesting(ledger: StatementLedger, one: Statement) -> Statement | None:
     for later in (True, False):
         alike = [other for other in _alike(ledger, one, later=later) if _is_denied(one, other)]
         near = {other.id: other for other in _near(ledger, one, later=later) if _has_other_value(one, other)}
-        if found := [*alike, *near.values()]:
-            return max(found, key=lambda other: other.id)
+        if disputing := [*alike, *near.values()]:
+            return max(disputing, key=lambda other: other.id)
     return None
 
 

@@ -28,7 +28,7 @@ from treering.verbs.ingest.turns import Message
 from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
 MAX_REMEMBERED_MESSAGES = 10_000
-"""Messages of conversations that stay in memory: 20 to 90 KB each with what they state."""
+"""Messages of conversations that stay in memory with their statements: 20 to 90 KB each."""
 MAX_CONVERSATIONS = 5
 """Conversations of hits that are read: each costs a round trip to the store."""
 MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
@@ -289,7 +289,7 @@ def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_P
 
 
 def _with_last(known: _Known | None, closed: StatementLedger, last: tuple[Statement, ...]) -> StatementLedger:
-    """Return the ledger with the statements of the last source, going on from those that were read before."""
+    """Return the ledger with the statements of the last source. Only new ones are compared."""
     has_grown = known and known.closed is closed and last[: len(known.last)] == known.last
     ledger = known.conversation.ledger.copy() if known and has_grown else closed.copy()
     ledger.extend(last[len(known.last) :] if known and has_grown else last)

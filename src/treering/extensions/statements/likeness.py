@@ -18,7 +18,7 @@ def cosine(new: str, old: str) -> float:
 
 
 def word_signs(new: str, old: str) -> dict[str, float]:
-    """Return how near the words of two texts are to each other: all of them, and the nearest of those that differ.
+    """Return how near the words of two texts are to each other, and the nearest two that differ.
 
     `I drink coffee` and `I've switched to tea` share no word, but each has one of a kind.
     """

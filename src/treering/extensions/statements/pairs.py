@@ -12,7 +12,7 @@ REPLY_MESSAGES = 2
 _MAX_OWN_TOPICS = 1
 """Topics of its own up to which a statement only points at another: `that's off now`."""
 _MAX_POINTING_TOPICS = 3
-"""Topics of its own up to which it may be about what another says, though they have no word in common."""
+"""Topics of its own up to which it may be about another statement without a word in common."""
 _NEAR_MESSAGES = 6
 """Messages back in which it may find the other."""
 _HOURS = 24
