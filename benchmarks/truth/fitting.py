@@ -20,6 +20,7 @@ from benchmarks.data import load
 from benchmarks.truth.conversations import Conversation, Labelled, Labels
 from benchmarks.truth.scoring import ShownLine, contains, folded, shows_ended, shows_now
 from treering.extensions.statements.ledger import StatementLedger, by_message
+from treering.extensions.statements.pairs import differing, have_same_attribute
 from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.trees import TREES, Trees
@@ -58,8 +59,6 @@ ENDED_EXCERPTS, OTHER_EXCERPTS = 0.5, 0.2
 """The weights of pairs of two messages: one ended the other, or not. Twice as much finds no more and loses more."""
 MIN_COUNT = 8
 """Pairs that have a sign, below which no tree asks for it."""
-_CONTRADICTING = {"single both", "other of shared"}
-"""Signs of pairs that may really contradict each other, wherever they come from."""
 _BELOW = 0.005
 """A threshold is so much below the value that exceeds it."""
 
@@ -154,8 +153,14 @@ def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
                     yield from (
                         Example((f"mixture {first}", old.id), signs, False, False, MIXED)
                         for old, signs in comparison.signs()
-                        if old.message < new.message and not signs.keys() & _CONTRADICTING
+                        if old.message < new.message and not _may_contradict(comparison.new, old)
                     )
+
+
+def _may_contradict(new: Statement, old: Statement) -> bool:
+    """Return whether two statements contradict each other, wherever they come from."""
+    has_other_value = bool(set(differing(new, old)) - {"name"})
+    return have_same_attribute(new, old) or (has_other_value and not new.things.isdisjoint(old.things))
 
 
 def talks() -> Iterator[Example]:

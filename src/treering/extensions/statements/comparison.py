@@ -11,19 +11,12 @@ from treering.extensions.statements.pairs import (
     TELLING,
     differing,
     have_common,
-    have_equal_value,
-    have_same_attribute,
-    have_same_name,
-    is_another,
     is_certain,
-    is_other_subject,
     kinds_of,
     may_change,
-    points_at,
 )
 from treering.extensions.statements.statement import Statement, ValueKind
 from treering.extensions.statements.trees import TREES, trees_in
-from treering.extensions.statements.words import KIN
 
 CERTAIN = 0.9
 """The chance of two statements that cannot both hold, at least."""
@@ -91,10 +84,8 @@ class Comparison:
                 | {
                     "cosine": likeness,
                     "nearer": len(cosines) - bisect_right(by_cosine, likeness),
-                    "shared": common,
                     "more shared": len(shared) - bisect_right(by_shared, common),
                     "turns": len(turns) - bisect_right(turns, old.message),
-                    "last message": bool(before) and old.message == before[-1].message,
                     "only value": valued == [old],
                 },
             )
@@ -152,62 +143,18 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
-    ends = [value.last for value in old.values if value.last]
     is_same_author, is_told = new.author == old.author, not new.cues.isdisjoint(TELLING)
-    own = [new.is_own, old.is_own]
+    changed = differing(new, old)
     flags = {
-        "ahead": bool(new.at and ends and max(ends) >= new.at.date()),
         "same author": is_same_author,
-        "same owner": new.owner == old.owner,
-        "new of other": bool(new.owner) and new.owner != new.author,
+        "one own": not is_same_author and new.is_own != old.is_own,
         "old of other": bool(old.owner) and old.owner != old.author,
-        "both own": not is_same_author and all(own),
-        "one own": not is_same_author and any(own) and not all(own),
-        "reply": not is_same_author and new.message - old.message == 1,
-        "both did": "did" in new.cues and "did" in old.cues,
-        "adds": bool(new.cues & {"past", "add"}),
-        "stays": "same" in new.cues and not new.cues & {"change", "negative"},
         "denied": new.positive != old.positive,
-        "points": points_at(new, old),
-    }
-    yield from (name for name, holds in flags.items() if holds)
-    yield from _of_contents(new, old, is_told=is_told)
-    yield from _of_values(new, old, is_told=is_told)
-
-
-def _of_contents(new: Statement, old: Statement, *, is_told: bool) -> Iterator[str]:
-    relatives, former = new.modifiers & KIN, old.modifiers & KIN
-    shares = not new.things.isdisjoint(old.things)
-    flags = {
-        "new relative": bool(relatives and not former),
-        "old relative": bool(former and not relatives),
-        "another": is_another(new, old),
-        "other subject": is_other_subject(new, old),
-        "same subject": not (new.things & new.subject).isdisjoint(old.subject),
-        "single both": have_same_attribute(new, old),
         "same attribute": not new.attributes.isdisjoint(old.attributes),
-        "same verb": not new.verbs.isdisjoint(old.verbs),
-        "covers": bool(old.things) and old.things <= new.things,
-        "within": bool(new.things) and new.things <= old.things,
-        "swapped": shares and len(new.things - old.things) == 1 == len(old.things - new.things),
-        "tells of shared": is_told and shares,
-    }
-    yield from (name for name, holds in flags.items() if holds)
-
-
-def _of_values(new: Statement, old: Statement, *, is_told: bool) -> Iterator[str]:
-    changed, kinds, earlier = differing(new, old), kinds_of(new), kinds_of(old)
-    is_other = bool(set(changed) - {"name"})
-    flags = {
-        "other value": is_other,
-        "tells other": is_other and is_told,
-        "other of author": is_other and new.author == old.author,
-        "other of shared": is_other and not new.things.isdisjoint(old.things),
+        "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
+        "tells of shared": is_told and not new.things.isdisjoint(old.things),
+        "tells other": is_told and bool(set(changed) - {"name"}),
         "alike": any(_are_alike(new, old, kind) for kind in changed),
-        "equal value": have_equal_value(new, old),
-        "same name": have_same_name(new, old),
-        "same kinds": bool(kinds & earlier),
-        "other kinds": bool(kinds and earlier) and kinds.isdisjoint(earlier),
     }
     yield from (f"other {kind}" for kind in changed)
     yield from (name for name, holds in flags.items() if holds)

@@ -30,7 +30,6 @@ def word_signs(new: str, old: str) -> dict[str, float]:
     differing = cosines[nearest < _SAME][:, nearest_old < _SAME]
     return {
         "soft new": float(nearest.sum()) / len(words),
-        "soft old": float(nearest_old.sum()) / len(others),
         "closest other": float(differing.max()) if differing.size else 0.0,
         "other words": len(differing),
     }

@@ -5,16 +5,10 @@ from treering.extensions.statements.words import KIN
 
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads"})
 """Cues that announce a change."""
-POINTING = TELLING - {"done", "hint"}
-"""Cues of statements that may change another with which they share neither a topic nor a kind of value."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
-_MAX_OWN_TOPICS = 1
-"""Topics of its own up to which a statement only points at another: `that's off now`."""
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
-_NEAR_MESSAGES = 6
-"""Messages back in which it may find the other."""
 _HOURS = 24
 
 
@@ -111,12 +105,6 @@ def is_another(new: Statement, old: Statement) -> bool:
     """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
     subject, earlier = new.subject - new.verbs, old.subject - old.verbs
     return bool(subject & earlier and subject - earlier and earlier - subject)
-
-
-def points_at(new: Statement, old: Statement) -> bool:
-    """Return whether a statement announces a change, and has nearly nothing else to say, just after another one."""
-    is_pointing = bool(new.cues & POINTING) and len(new.things - new.inherited) <= _MAX_OWN_TOPICS
-    return is_pointing and new.message - old.message <= _NEAR_MESSAGES
 
 
 def have_common(new: Statement, old: Statement) -> bool:
