@@ -140,7 +140,7 @@ def test_methods_are_coroutines_in_aio(space):
     [
         ("retry.py:4-5", "retry.py:4-5", "def retry_limit():\n    return LIMIT"),
         ("retry.py::retry_limit", "retry.py:4-5", "def retry_limit():\n    return LIMIT"),
-        ('"Releases are cut on Tuesdays."', "notes.md:1-3", "Releases are cut on Tuesdays."),
+        ('"Releases are cut on Tuesdays."', "notes.md:3", "Releases are cut on Tuesdays."),
     ],
 )
 def test_show_returns_a_part_of_a_file(space, what, place, words):

@@ -53,6 +53,11 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: my phone number is 0171 333444", "Ben: my phone number is 0171 999999"],
         ["Ada: The kestrel came in year 1", "Ada: The kestrel came in year 2"],
         ["Ada: mum's birthday is 3 May", "Ada: dad's birthday is 9 June"],
+        ["Ada: We decided to launch the lamp on 3 June.", "Ada: Thanks!"],
+        ["Ada: My appointment was postponed to 7 September at 16:00.", "Ada: The price is 59 euros now."],
+        ["Ada: The server room is on floor 3.", "Ada: The office moved to Hafenstrasse 4."],
+        ["Ada: I live in Hamburg", "Ada: my parents moved to Kiel"],
+        ["Ada: I live in Kiel", "Ada: I drive a red Volvo"],
     ],
 )
 def test_facts_that_look_alike_stand_together(lines):

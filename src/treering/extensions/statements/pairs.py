@@ -20,6 +20,8 @@ def may_change(new: Statement, old: Statement) -> bool:
     is_correction = "correct" in new.cues
     if old.message == new.message and not is_correction:
         return False
+    if not new.has_substance and new.cues.isdisjoint(TELLING):
+        return False  # `Thanks!`
     for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
         if one and other and one.isdisjoint(other):
             return False
