@@ -403,6 +403,38 @@ def test_file_archived_by_one_reader_stays_on_the_branch_of_the_other() -> None:
     assert alike(ada, bob)
 
 
+def test_evidence_lost_differently_in_two_copies_stays_one() -> None:
+    ada, bob = Replica("ada", 0), Replica("bob", 0)
+    ada.read_branch("main", "one two")
+    (file,) = (one for one in ada.current().values() if getattr(one, "origin", "") == "repo#a.py")
+    assert isinstance(file, Source)
+    fact = ada.make.fact("one", "is", "there", ada.make.evidence(file), status="active")
+    ada.ledger.commit(ada.make.patch(fact))
+    for name in ("f/a", "f/b"):
+        ada.read_branch(name, "one two")
+    bob.ledger.load(ada.ledger.records())
+    bob.commits = 20
+
+    def lost() -> list[tuple[str, ...]]:
+        item = ada.ledger.get(fact.id)
+        assert alike(ada, bob)
+        assert isinstance(item, Knowledge)
+        return [ref.lost_on for ref in item.evidence_refs]
+
+    ada.read_branch("main", "two")
+    bob.read_branch("f/a", "two")
+    met(ada, bob)
+    assert lost() == [("f/a", "main")]
+    ada.read_branch("main", "one two")
+    bob.read_branch("f/b", "two")
+    met(ada, bob)
+    assert lost() == [("f/a", "f/b")]
+    ada.read_branch("f/a", "one two")
+    bob.read_branch("f/b", "one two")
+    met(ada, bob)
+    assert lost() == [()]
+
+
 def test_evidence_goes_back_to_a_source_that_was_moved() -> None:
     ada, bob, eve = Replica("ada", -1), Replica("bob", 0), Replica("eve", 1)
     source = bob.make.source("web port 1", origin="x.md")

@@ -196,6 +196,16 @@ def test_the_index_finds_passages_that_others_contain_as_reading_does(space, mon
         assert by_index - {RULE} == {one for one in by_reading if one in live or "\n\n" in one} - {RULE}
 
 
+def test_passage_that_begins_like_another_is_recognized_everywhere(space, monkeypatch):
+    monkeypatch.setattr(erased, "_SEGMENTS_PER_SEARCH", 0)
+    beginning = " ".join(f"word{number}" for number in range(40))
+    text, other = (f"{beginning} and {ending}." for ending in ("Mila had scabies", "Jonas broke an arm"))
+    report = space.ingest("source", input={"text": text, "origin": "note:a"})
+    space.ingest("source", input={"text": other, "origin": "note:b"})
+    erase(space, report)
+    assert space.ingest("source", input={"text": text, "origin": "note:c"}).counts == {"skipped": 1}
+
+
 def test_the_key_is_private_and_not_in_the_space(space, folder, data, tmp_path):
     (folder / "a.md").write_text(PATIENT)
     erase(space, read(space, folder))

@@ -220,6 +220,44 @@ def test_other_evidence_supports_knowledge_on_the_branch(space, repository):
     assert "Three tries (retry.py:3 changed, limits.md:1 changed)" in sections(space)["Stale"]
 
 
+def test_renamed_file_is_reported_when_its_lines_change(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    switch(repository, "main")
+    repository.git("mv", "retry.py", "again.py")
+    repository.commit()
+    assert add(space, repository).staled == ()
+    assert state(space) == ("active", True, "")
+    assert change_main(space, repository, {"again.py": FIVE}).staled == (decision(space).object_id,)
+    assert state(space) == ("active", False, GONE)
+    assert change_main(space, repository, {"again.py": f"{FIVE}\nX = 1\n"}).staled == ()
+
+
+def test_renamed_file_is_reported_when_it_is_removed(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    switch(repository, "main")
+    for names in (["retry.py", "again.py"], ["again.py", "third.py"]):
+        repository.git("mv", *names)
+        repository.commit()
+        assert add(space, repository).staled == ()
+    repository.git("rm", "-q", "third.py")
+    repository.commit()
+    assert add(space, repository).staled == (decision(space).object_id,)
+
+
+def test_lint_reactivates_knowledge_only_for_its_branch(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    change_main(space, repository, {"retry.py": FIVE})
+    hit = decision(space)
+    space.crystallize("knowledge", input={"id": hit.object_id, "summary": "Checked by hand."})
+    repository.git("revert", "--no-edit", "HEAD")
+    add(space, repository)
+    assert decision(space).status == "stale"
+    space.lint("repair", input={"rules": ["stale"]}, options={"apply": True})
+    assert state(space) == ("active", True, "")
+    switch(repository, "feature")
+    assert state(space) == ("active", False, GONE)
+
+
 def test_two_changed_files_both_lose_their_evidence(space, repository):
     repository.commit({"limits.md": "Three tries.\n"})
     add(space, repository)

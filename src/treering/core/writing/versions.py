@@ -6,22 +6,23 @@ have the same objects, in whatever order they received them.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import Field, ValidationError
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import FrozenModel, Instant, parse_time
-from treering.core.evidence import Locator, Segment, SegmentPlace, segment_hash
+from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace, on_any_branch, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
 
 ERASED = "erased"
+_Member = TypeVar("_Member")
 _SETTLED = frozenset({"contested", "settled", "staled", "withdrawn"})
 """Events caused by another change: their status is computed again, not folded."""
 _LOCAL = frozenset({"type", "id", "salt", "revision", "updated_at"})
@@ -268,8 +269,31 @@ def _member(name: str, item: Object, before: Object | None, after: Object) -> An
     if name not in _SETS:
         return value
     old = getattr(before, name) if before else ()
-    members = [one for one in getattr(item, name) if one not in old or one in value]
-    return tuple(dict.fromkeys([*members, *(one for one in value if one not in old)]))
+    members = _evidence_changed if name == "evidence_refs" else _changed
+    return members(getattr(item, name), old, value)
+
+
+def _changed(members: Iterable[_Member], old: Collection[_Member], new: Collection[_Member]) -> tuple[_Member, ...]:
+    """Return members after the changes from `old` to `new`."""
+    left = [one for one in members if one not in old or one in new]
+    return tuple(dict.fromkeys([*left, *(one for one in new if one not in old)]))
+
+
+def _evidence_changed(
+    refs: Sequence[EvidenceRef], old: Sequence[EvidenceRef], new: Sequence[EvidenceRef]
+) -> tuple[EvidenceRef, ...]:
+    """Return evidence after the changes from `old` to `new`, and in each reference the branches that lost it."""
+    lost, lost_before, lost_after = map(_lost_by_reference, (refs, old, new))
+    return tuple(
+        ref.model_copy(
+            update={"lost_on": _changed(lost.get(ref, ()), lost_before.get(ref, ()), lost_after.get(ref, ()))}
+        )
+        for ref in _changed(lost, lost_before, lost_after)
+    )
+
+
+def _lost_by_reference(refs: Sequence[EvidenceRef]) -> dict[EvidenceRef, tuple[str, ...]]:
+    return dict(zip(on_any_branch(refs), (ref.lost_on for ref in refs), strict=True))
 
 
 def _valid(item: Object, last: Object) -> Object:

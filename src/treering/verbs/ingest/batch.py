@@ -27,7 +27,7 @@ from treering.verbs.ingest.changes import (
     SourceToWrite,
     origins_of,
 )
-from treering.verbs.ingest.known import KnownSources
+from treering.verbs.ingest.known import KnownSources, is_live
 from treering.verbs.ingest.report import ItemResult
 
 _MAX_PROPOSALS = 10_000
@@ -85,6 +85,8 @@ class BatchWriter:
     """The branches being read, of the repositories of the items."""
     lost: list[str] = field(default_factory=list)
     """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
+    replaced: set[str] = field(default_factory=set)
+    """Contents of files that a branch being read had before, and may no longer have."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
@@ -99,6 +101,16 @@ class BatchWriter:
         for part in [*([others] if others else []), *([item] for item in reviewed)]:
             written = written.joined(self._write(part))
         return written
+
+    def citing_replaced(self) -> Iterator[str]:
+        """Yield the ids of knowledge that cites replaced contents in other files, such as a renamed one."""
+        for state in self.known_sources.with_contents(self.replaced):
+            source = self.known_sources.whole(state.id)
+            replaced = self.replaced.intersection(HeldContents.parse(source.fingerprint).fingerprints)
+            had = {one.segment_id for one in source.segments if any(map(one.place_in_contents, replaced))}
+            for item in filter(is_live, self.known_sources.citing(state.id) if had else ()):
+                if any(ref.source_id == state.id and ref.segment_id in had for ref in item.evidence_refs):
+                    yield item.id
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
@@ -125,6 +137,7 @@ class BatchWriter:
         if not operations:
             return BatchOutcome(tuple(changes.results))
         self.lost += changes.lost
+        self.replaced |= changes.replaced
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:

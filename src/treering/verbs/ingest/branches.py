@@ -15,16 +15,16 @@ def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
     return next((one for one in reads if origin == one.root or origin.startswith(f"{one.root}#")), None)
 
 
-def contents_before(source: Source, read: BranchRead | None) -> str | None:
+def contents_before(origin: str, fingerprint: str, read: BranchRead | None) -> str | None:
     """Return the contents of a source on a branch before its reading, or `None` if it had none.
 
     A branch that is read for the first time had the files of the first branch that it changed itself.
     """
     if read is None:
-        return source.fingerprint
-    held, known = HeldContents.parse(source.fingerprint), known_branches(read.known)
+        return fingerprint
+    held, known = HeldContents.parse(fingerprint), known_branches(read.known)
     if read.known and read.branch not in known:
-        return held.on(leading_after(read)) if source.origin in read.changed else None
+        return held.on(leading_after(read)) if origin in read.changed else None
     return held.on(read.branch)
 
 
@@ -37,7 +37,8 @@ def with_losses(
     there are no other branches.
     """
     branches = branches_now(read)
-    had = {one.segment_id for one in segments_on(before.segments, contents_before(before, read))}
+    contents = contents_before(before.origin, before.fingerprint, read)
+    had = {one.segment_id for one in segments_on(before.segments, contents)}
     now = {one.segment_id: one for one in after}
 
     def lost_on(ref: EvidenceRef) -> tuple[str, ...]:

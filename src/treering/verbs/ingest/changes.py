@@ -16,6 +16,7 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.ingest.branches import (
     branch_payload,
+    contents_before,
     contents_here,
     read_of,
     restricted,
@@ -122,6 +123,8 @@ class SourceChanges:
         self._archived: set[str] = set()
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
+        self.replaced: set[str] = set()
+        """Contents of the files on the branch before, which it may no longer have."""
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
@@ -151,6 +154,11 @@ class SourceChanges:
         return created
 
     def _take(self, item: Item) -> ItemResult:
+        for origin in origins_of(item):
+            read = read_of(origin, self._branches)
+            state = self._known_sources.source(origin) if read else None
+            if state and (contents := contents_before(origin, state.fingerprint, read)):
+                self.replaced.add(contents)
         match item:
             case SourceToWrite(draft, earlier):
                 return self._upsert(draft, earlier)

@@ -204,19 +204,23 @@ def passages_elsewhere(engine: Engine, sources: Sequence[Source]) -> frozenset[s
         texts = (row["text"] for row in rows if row["source_id"] not in own)
         return frozenset(elsewhere).union(one for text in texts for one in _passages(text, "prose") if one in left)
     make_whole(engine.index)
-    return frozenset(elsewhere).union(one for one in left if _is_within_others(engine.index, one, own))
+    return frozenset(elsewhere).union(one for one in left if _is_within_others(engine, one, own))
 
 
-def _is_within_others(index: Index, passage: str, own: Set[str]) -> bool:
+def _is_within_others(engine: Engine, passage: str, own: Set[str]) -> bool:
     """Return whether another source contains a passage, or no words of it can be looked up."""
-    heads = passages_with(index, passage, Reach("/", descend=True))
-    return heads is None or any(head.type == "source" and head.object_id not in own for head in heads)
+    heads = passages_with(engine.index, passage, Reach("/", descend=True))
+    if heads is None:
+        return True
+    others = [(head.object_id, head.part) for head in heads if head.type == "source" and head.object_id not in own]
+    return any(passage in _passages(one.excerpt, "prose") for one in engine.ledger.segments(others).values())
 
 
 def passages_with(index: Index, text: str, reach: Reach) -> list[PassageHead] | None:
     """Return the current passages with the first words of a text in this order; `None` if it has no words.
 
-    If the reach includes earlier passages, also those with any of the words.
+    The words may be followed by others than in the text. If the reach includes earlier passages, also those with any of
+    the words.
     """
     terms = " ".join(islice(terms_by_token(text), _TOKENS_LOOKED_UP)).split()
     return look_up(index, TextRequest(reach, _MAX_HITS, words=(" ".join(terms),))) if terms else None

@@ -349,7 +349,9 @@ class Run:
 
     def _note_lost(self) -> None:
         """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
-        lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
+        renamed = () if self._writer.dry_run else self._writer.citing_replaced()
+        candidates = dict.fromkeys((*self._writer.lost, *renamed))
+        lost = [identity for identity in candidates if identity not in self.account.staled]
         for read in self._writer.branches if lost else ():
             view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
             ledger = self._engine.ledger

@@ -13,6 +13,7 @@ from treering.core.filters import Compare
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.policy import is_current
+from treering.core.versions import HeldContents
 from treering.core.writing.integrity import continues
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
@@ -273,14 +274,12 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     except NotFound:
         return None
     holder = next((part for part in source.segments if words in part.excerpt), None)
-    lines = find_lines(words, holder.excerpt) if holder and ref.lines else None
-    return (
-        EvidenceRef(
-            source_id=source.id, segment_id=holder.segment_id, role=ref.role, lines=lines, together=ref.together
-        )
-        if holder
-        else None
-    )
+    if holder is None:
+        return None
+    lines, held = find_lines(words, holder.excerpt) if ref.lines else None, HeldContents.parse(source.fingerprint)
+    lost_on = tuple(name for name in ref.lost_on if not holder.place_in_contents(held.on(name)))
+    moved = ref.moved(holder.segment_id, lines=lines, together=ref.together)
+    return moved.model_copy(update={"lost_on": lost_on})
 
 
 def _based_on_withdrawn(item: Knowledge | WorkItem, on: str, seen: Survey) -> Iterator[Finding]:

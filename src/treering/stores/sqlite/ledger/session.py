@@ -199,7 +199,7 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         for write, seq, stored in writes:
             tables.store(write, seq, stored)
 
-    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - the whole file is overwritten
+    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - all free space is overwritten
         note_erasure(self._transaction, sequence)
 
 
