@@ -25,11 +25,15 @@ from treering.verbs.query.attached import attached_to
 from treering.verbs.query.brief import commands_by_job, commits_asked_for, repository_of
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
-from treering.verbs.query.superseded_hits import current_records_first, current_turns_first, place_of_hit
+from treering.verbs.query.superseded_hits import (
+    current_records_first,
+    current_turns_first,
+    notes_of_replaced_records,
+    place_of_hit,
+)
 from treering.verbs.query.task_reading import (
     active_constraints,
     contested_knowledge,
-    notes_of_replaced_records,
     notes_on,
     read_citing,
 )
@@ -179,7 +183,7 @@ def _items(
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
-    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(call, candidates.items, citing, reach)}
+    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(candidates.items, records)}
     beliefs = belief_items(results, candidates, citing, notes, reach)
     return combined(beliefs, passages, resting, results.question, reach)
 
