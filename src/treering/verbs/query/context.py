@@ -136,7 +136,6 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         scope=call.scope,
         status="empty" if is_empty else "ok",
         warnings=(
-            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
             *(() if is_empty else below_warning(call, question, reach)),
             *warnings_of(question),
@@ -146,6 +145,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
         text=text,
+        latest_commits=commits_asked_for(call, question, options),
         understood=understood_days(question, built.generated_at),
         empty=_why_empty(call, results, reach, len(left_out) if results.answers else 0) if is_empty else None,
         left_out=left_out,
