@@ -2,6 +2,8 @@
 
 import pytest
 
+from sources.git_scratch import Scratch
+
 RECORD = "# {title}\n\n## Status\n\n{status}\n\n## Context\n\n{context}\n\n## Decision\n\n{decision}\n"
 CONTEXT = "Sessions must survive a restart of the web server, and each server has its own memory. " * 8
 FIRST, SECOND = "0001-store-sessions-in-redis.md", "0002-store-sessions-in-postgres.md"
@@ -114,6 +116,19 @@ def test_status_of_a_stored_record_is_read(read, text, note):
     space = read(files={"docs/adr/0003-platypus.md": text.replace("# A", "# Platypus").replace("A\n=", "Platypus\n=")})
     expected = "" if note is None else f"superseded {note}".strip()
     assert notes(space, "0003-platypus.md", "platypus") == {expected}
+
+
+def test_status_on_another_branch_replaces_nothing(space, tmp_path, monkeypatch):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({f"docs/adr/{FIRST}": record("Sessions in Redis", "Use Redis."), f"docs/adr/{SECOND}": "# B\n"})
+    monkeypatch.chdir(scratch.folder)
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    scratch.git("checkout", "-q", "-b", "feature")
+    scratch.commit({f"docs/adr/{FIRST}": record("Sessions in Redis", "Use Redis.", status=BY_SECOND)})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    assert notes(space, FIRST) == {f"superseded by {SECOND}"}
+    scratch.git("checkout", "-q", "main")
+    assert notes(space, FIRST) == {""}
 
 
 def test_many_records_are_read_at_once(read, monkeypatch):
