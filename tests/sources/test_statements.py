@@ -5,9 +5,10 @@ import pytest
 
 from treering.core.objects import PAYLOADS
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+from treering.ports.format import is_decision_record
 from treering.sources.reading.lines import in_file
 from treering.sources.reading.text import is_markdown, outline_markdown, segment_text, segments_of_markdown
-from treering.sources.statements import statements
+from treering.sources.statements import statements, withdrawn_as
 
 RECORD = """# 7. Keep the ledger in one file
 
@@ -89,6 +90,41 @@ def test_a_short_record_states_its_first_paragraph_and_its_context() -> None:
 )
 def test_a_record_that_is_not_in_force_states_nothing(status: str) -> None:
     assert stated("docs/adr/0007-one-file.md", RECORD.format(status=status)) == ()
+
+
+@pytest.mark.parametrize(
+    ("heading", "status"),
+    [
+        ("Status\n------", "Rejected"),
+        ("## **Status**", "Rejected"),
+        ("  ## 1. Status ##", "Rejected"),
+        ("## Status", "#12: Rejected"),
+        ("```\n# status\naccepted\n```\n\n## Status", "Rejected"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_status_section_is_found_in_any_markup(heading: str, status: str, end: str) -> None:
+    text = RECORD.format(status=status).replace("## Status", heading).replace("\n", end)
+    assert stated("docs/adr/0007-one-file.md", text) == ()
+    assert withdrawn_as(text) == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_record"),
+    [
+        ("docs/adr/0001-a.md", True),
+        ("docs/architecture_decisions/0004-search-index.md", True),
+        ("adr-1.md", True),
+        ("rfcs/0012-a.rst", True),
+        ("docs/decisions/README.md", False),
+        ("docs/adr/0000-adr-template.md", False),
+        ("docs/adr/adr-template.md", False),
+        ("src/decisions/model.py", False),
+        ("docs/guide.md", False),
+    ],
+)
+def test_record_is_known_by_its_path(path: str, is_record: bool) -> None:
+    assert is_decision_record(path) == is_record
 
 
 @pytest.mark.parametrize("line", ["---\nstatus: rejected\n---\n", "* Status: superseded by [9](9.md)\n\n"])

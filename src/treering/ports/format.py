@@ -52,14 +52,30 @@ class FormatLimits:
 
 PROSE_SUFFIX = r"\.(?:md|markdown|mdown|mkd|mdx|mdc|rst|rest|txt|adoc|asciidoc)"
 """A regular expression for the suffixes of files that consist of prose, in lower case."""
-DECISION_RECORD = re.compile(rf"(?:^|/)(?:adrs?|decisions|rfcs?|peps?|proposals)/[^/]+{PROSE_SUFFIX}$", re.IGNORECASE)
-"""The path of a file that records a decision, or of its template or index."""
 _PROSE_FILE = re.compile(rf"{PROSE_SUFFIX}$", re.IGNORECASE)
+_RECORD = re.compile(
+    r"(?:^|/)(?:(?:adrs?|(?:architecture[-_])?decisions?(?:-records?)?|rfcs?|peps?|proposals)/[^/]+|adr[-_]?\d[^/]*)"
+    rf"{PROSE_SUFFIX}$",
+    re.IGNORECASE,
+)
+_AMONG_RECORDS = re.compile(
+    r"(?:^|/)(?:adr[-_])?(?:(?:readme|index)\.|(?:0+[-_])?(?:[a-z]+[-_])?template)[^/]*$", re.IGNORECASE
+)
 
 
 def is_prose_file(path: str) -> bool:
     """Return by a file's suffix whether it consists of prose."""
     return _PROSE_FILE.search(path) is not None
+
+
+def is_decision_record(path: str) -> bool:
+    """Return by its path whether a file records a decision."""
+    return _RECORD.search(path) is not None and not is_record_template(path)
+
+
+def is_record_template(path: str) -> bool:
+    """Return by its name whether a file is a template or an index of decision records, and records no decision."""
+    return _AMONG_RECORDS.search(path) is not None
 
 
 @lru_cache(maxsize=256)

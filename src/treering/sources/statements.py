@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
-from treering.ports.format import posix_path
-from treering.retrieval.text.decision_records import NOT_IN_FORCE, is_no_record, is_record_path, status_of_record
+from treering.ports.format import is_decision_record, is_record_template, posix_path
+from treering.retrieval.text.decision_records import NOT_IN_FORCE, status_of_record, without_comments
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
 from treering.sources.memory import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
@@ -35,12 +35,13 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
 
 def states_by_name(path: str) -> bool:
     """Return whether a file states decisions or rules, by its path."""
-    return _is_record_path(path) or sets_rules(path)
+    return (is_decision_record(path) and is_markdown(path)) or sets_rules(path)
 
 
 def withdrawn_as(text: str) -> str:
     """Return the status of a decision record that is not in force, such as `superseded`; else empty."""
-    status = NOT_IN_FORCE.search(status_of_record(text))
+    outline = outline_markdown(text)
+    status = NOT_IN_FORCE.search(_status(outline, _parts(outline)))
     return status[0].lower() if status else ""
 
 
@@ -54,7 +55,6 @@ _LIST_ITEM = re.compile(r"^ {0,3}(?:[*+-]|\d{1,3}[.)])[ \t]+(.{1,400})$", re.MUL
 _NAMED_OPTION = re.compile(r"^\W{0,4}option \w{1,3}\W{1,4}(.{1,400})$", re.IGNORECASE | re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
-_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _LONGEST = 1_000
 _MOST_ALTERNATIVES = 20
 
@@ -73,9 +73,9 @@ _ANY = "any version"
 
 def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
     outline = outline_markdown(text)
-    parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
+    parts = _parts(outline)
     section = _first(parts, _DECISION)
-    if not section or not _is_record(path, parts) or NOT_IN_FORCE.search(status_of_record(text)):
+    if not section or not _is_record(path, parts) or NOT_IN_FORCE.search(_status(outline, parts)):
         return None
     decision, context = _paragraph(section[1]), _first_text(parts, _CONTEXT)
     title = _title(path, outline)
@@ -99,20 +99,26 @@ def _is_of_template(title: str, decision: str) -> bool:
 
 
 def _is_record(path: str, parts: Mapping[str, object]) -> bool:
-    if is_no_record(posix_path(path).name):
+    if is_record_template(path):
         return False
-    return _is_record_path(path) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
-
-
-def _is_record_path(path: str) -> bool:
-    return is_record_path(path) and is_markdown(path)
+    return is_decision_record(path) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
     """Yield each heading with its own text, in reverse, so that the first of two with one name counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
-        yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
+        yield heading, without_comments("\n".join(outline.lines[heading.body : end])).strip()
+
+
+def _parts(outline: MarkupOutline) -> dict[str, tuple[Heading, str]]:
+    """Return by name the sections of a record, with their texts."""
+    return {_key(heading): (heading, body) for heading, body in _bodies(outline)}
+
+
+def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> str:
+    _, section = parts.get("status", (None, ""))
+    return status_of_record(section, "\n".join(outline.lines))
 
 
 def _key(heading: Heading) -> str:

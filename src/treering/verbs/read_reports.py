@@ -54,6 +54,11 @@ class ReadReport(Report):
     """Ids that did not fit; fetch them with mode `expand`."""
     as_of: int | None = None
     """The audit sequence number of the answer."""
+    latest_commits: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda commits: not commits,
+        description="Days and subjects of the latest commits, if the question asks only for the latest changes.",
+    )
     answer: str = Field(default="", exclude_if=lambda name: not name, description="Id of this answer for feedback.")
     trace: dict[str, Any] = Field(default={}, description="Details of the search.")
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from treering.core.canonical import Instant
-from treering.core.characters import label
+from treering.core.characters import label, unmarked
 from treering.core.evidence import Lines, place_in
 from treering.core.objects import Knowledge
 from treering.core.policy import CURRENT, TrustLevel, is_over
@@ -21,8 +21,8 @@ from treering.retrieval.search.fusion import WALKED
 from treering.retrieval.search.lines import ShownLine, shown_lines
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.search.replaced import SUPERSEDED
-from treering.retrieval.search.replaced_records import ReplacedRecord
 from treering.retrieval.search.retrieval import Hit, Retrieval
+from treering.retrieval.text.decision_records import ReplacedRecord
 from treering.verbs.envelope import Call, Value
 from treering.verbs.replaced_turns import ReplacingTurn
 
@@ -153,7 +153,7 @@ class Replaced:
         if self.turn:
             return self.turn.mark
         if self.record:
-            return self.record.note
+            return f"{SUPERSEDED} by {unmarked(self.record.by)}" if self.record.by else SUPERSEDED
         return f"{SUPERSEDED} by {label(self.by.title)}" if self.by else SUPERSEDED
 
     @property

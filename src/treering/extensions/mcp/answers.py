@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from treering.core.characters import label
+from treering.core.fencing import fence
 from treering.core.writing.draft import ObjectChange
 from treering.extensions.mcp.fitting import AnswerEntry, fit_entries, fit_items, fit_json, left_out
 from treering.extensions.mcp.minimum import minimum_of
@@ -342,6 +343,9 @@ def _notes(report: Report) -> list[str]:
     notes += [f"days: {one.sentence}" for one in report.understood]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
+    if isinstance(report, ReadReport) and report.latest_commits:
+        commits = fence("\n".join(report.latest_commits), origin="latest commits")
+        notes.append(f"the latest commits:\n{commits}")
     if isinstance(report, SearchReport) and report.left_out:
         notes.append(f"{len(report.left_out)} more results did not fit: raise options.max_tokens.")
     if isinstance(report, ExpandReport) and report.missing:

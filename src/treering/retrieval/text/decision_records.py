@@ -1,75 +1,87 @@
-"""Decision records in files: their paths, their status, and the records that they replace."""
+"""Decision records: their status, and which of them others replaced."""
 
+import posixpath
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from treering.retrieval.text.analysis import index_text
+from treering.core.objects import Source
+from treering.ports.format import is_prose_file
 
 NOT_IN_FORCE = re.compile(
-    r"\b(?:superseded|rejected|deprecated|withdrawn|obsolete|declined|abandoned|draft|proposed|pending)\b",
+    r"\b(?:superseded|replaced by|rejected|deprecated|withdrawn|obsolete|declined|abandoned|draft|proposed|pending)\b",
     re.IGNORECASE,
 )
-_SUPERSEDED = re.compile(r"(?<!partially )(?<!partly )\b(?:superseded|replaced|deprecated|obsolete)\b", re.IGNORECASE)
-_PATH = re.compile(
-    r"(?:^|/)(?:adrs?|decisions?|decision-records?|architecture[-_]decisions?|architecture-decision-records?)/[^/]+$"
-    r"|(?:^|/)adr[-_]?\d[^/]*$",
-    re.IGNORECASE,
-)
-_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|(?<!0)0+-template)[^/]*$", re.IGNORECASE)
-_STATUS_SECTION = re.compile(
-    r"^#{1,6}[ \t]+(?:\d+\W+)?status[ \t:]*#*\n(?P<text>(?:(?!#)[^\n]*(?:\n|\Z))*)", re.IGNORECASE | re.MULTILINE
-)
+_TO_FILE = r"[^\n]*?\]\((?P<file>[^)\s#]+)"
+_WHOLE = r"(?<!partially )(?<!partly )\b"
+_REPLACED = re.compile(rf"{_WHOLE}(?:superseded|replaced by|deprecated|obsolete)\b(?:{_TO_FILE})?", re.IGNORECASE)
+_REPLACES = re.compile(rf"{_WHOLE}(?:supersedes|replaces|obsoletes)\b{_TO_FILE}", re.IGNORECASE)
 _STATUS_LINE = re.compile(r"^[\s*_>+-]{0,8}status[*_]{0,3}\s{0,3}:[*_\s]{0,4}(.{1,200})$", re.IGNORECASE | re.MULTILINE)
-_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
-_LINKED_FILE = re.compile(r"\]\((?:[^)\s#]*/)?([^)\s/#]+)")
-_REMOVES = re.compile(
-    r"^(?:adr)?[\W\d]*(?:get rid of|removes?|drop|abandon|stop using|move away from|replace)\s+(?P<what>.+?)"
-    r"(?:\s+(?:with|by|in favou?r|for|from)\b.*)?$",
-    re.IGNORECASE,
+_STATUS_SECTION = re.compile(
+    r"^[^\w\n]*(?:\d+\W+)?status[^\w\n]*\n(?:[=-]+\n)?"
+    r"(?P<text>(?:(?! {0,3}#{1,6}\s|[^\n]+\n(?:==+|--+)(?:\n|\Z))[^\n]*(?:\n|\Z))*)",
+    re.IGNORECASE | re.MULTILINE,
 )
+_STATUS_HEADING = re.compile(r"\bstatus\b|…", re.IGNORECASE)
+"""In the names of the sections that a segment contains, which end with `…` if there are many."""
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _HEAD_LINES = 30
 _MAX_STATUS_CHARS = 1_000
 
 
-def is_record_path(path: str) -> bool:
-    """Return whether a file is a decision record, by its path."""
-    return bool(_PATH.search(path)) and not is_no_record(path)
+@dataclass(frozen=True, slots=True)
+class ReplacedRecord:
+    """A decision record that is no longer in force; the file and the id of its replacement may be unknown."""
+
+    by: str = ""
+    source_id: str = ""
 
 
-def is_no_record(path: str) -> bool:
-    """Return whether a file among decision records is none, such as a template or an index."""
-    return bool(_NO_RECORD.search(path))
+def without_comments(text: str) -> str:
+    """Return a text without the comments of HTML in it."""
+    return _COMMENT.sub("", text)
 
 
-def status_of_record(text: str) -> str:
-    """Return the status of a record: from its section, else from a `Status:` line or the front matter; else empty."""
-    plain = _COMMENT.sub("", text)
-    if section := _STATUS_SECTION.search(plain):
-        return section["text"].strip()[:_MAX_STATUS_CHARS]
-    line = _STATUS_LINE.search("\n".join(plain.split("\n")[:_HEAD_LINES]))
+def status_of_record(section: str, text: str) -> str:
+    """Return the status of a record: its section, else its `Status:` line or the entry of its front matter."""
+    if section:
+        return without_comments(section).strip()[:_MAX_STATUS_CHARS]
+    line = _STATUS_LINE.search("\n".join(without_comments(text).split("\n")[:_HEAD_LINES]))
     return line[1] if line else ""
 
 
-def is_superseded(status: str) -> bool:
-    """Return whether a status states that the record was replaced as a whole."""
-    return bool(_SUPERSEDED.search(status))
+def replaced_records(records: Iterable[Source]) -> dict[str, ReplacedRecord]:
+    """Return by id which of some decision records were replaced, by their own status or by that of another of them.
 
-
-def files_linked(text: str) -> list[str]:
-    """Return the names of the files that a text links to."""
-    return _LINKED_FILE.findall(text)
-
-
-def replaces(text: str, file: str) -> bool:
-    """Return whether a record with this text states that it replaces the record in another file, with a link to it."""
-    stated = rf"\b(?:supersedes|superseding|replaces|replacing|obsoletes)\b[^\n]*{re.escape(file)}"
-    return file in files_linked(text) and bool(re.search(stated, text, re.IGNORECASE))
-
-
-def removes(title: str, text: str, file: str) -> bool:
-    """Return whether the title of a record removes what the record in another file, to which it links, is named after.
-
-    "Get rid of Ionic" replaces a part of `0001-use-stencil-and-ionic.md`.
+    A link counts only if it leads to the very file, in the same scope.
     """
-    removed = _REMOVES.match(title)
-    named = set(index_text(removed["what"]).split()) if removed else set()
-    return bool(named) and file in files_linked(text) and named.issubset(index_text(file).split())
+    stored = [(record, _stored_status(record)) for record in records]
+    ids = {(record.scope, record.origin): record.id for record, _ in stored}
+    replaced: dict[str, ReplacedRecord] = {}
+    for record, status in stored:
+        for file in [] if NOT_IN_FORCE.search(status) else _REPLACES.findall(status):
+            older = ids.get((record.scope, _origin_of(file, record)), record.id)
+            if older != record.id:
+                replaced[older] = ReplacedRecord(posixpath.basename(record.origin), record.id)
+    for record, status in stored:
+        files = [match["file"] or "" for match in _REPLACED.finditer(status)]
+        file = next(filter(is_prose_file, files), "")
+        later = ids.get((record.scope, _origin_of(file, record)), "") if file else ""
+        if later != record.id and files and (later or record.id not in replaced):
+            replaced[record.id] = ReplacedRecord(posixpath.basename(file), later)
+    return replaced
+
+
+def _stored_status(record: Source) -> str:
+    sections = (
+        match["text"]
+        for segment in record.segments
+        if _STATUS_HEADING.search(segment.heading) and (match := _STATUS_SECTION.search(segment.excerpt))
+    )
+    return status_of_record(next(sections, ""), "\n".join(segment.excerpt for segment in record.segments))
+
+
+def _origin_of(link: str, record: Source) -> str:
+    """Return the origin of the file that a record links to by a relative path."""
+    root, mark, path = record.origin.rpartition("#")
+    return f"{root}{mark}{posixpath.normpath(posixpath.join(posixpath.dirname(path), link))}"

@@ -16,7 +16,7 @@ from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, t
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
 from treering.verbs.envelope import Report, UnderstoodDays
-from treering.verbs.read_reports import Empty
+from treering.verbs.read_reports import Empty, ReadReport
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = Fal
         yield line(report.text.rstrip("\n"))
     else:
         yield from _pack(report.pack, verbose=verbose)
-    yield from _empty(report.empty)
+    yield from _ending(report, fenced=fenced)
 
 
 def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
@@ -130,7 +130,15 @@ def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedL
             yield from _hit(rank, hit, terms)
     if report.left_out:
         yield line(f"{len(report.left_out)} more did not fit: ", ", ".join(report.left_out[:_LEFT_OUT]))
+    yield from _ending(report, fenced=fenced)
+
+
+def _ending(report: ReadReport, *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show why a ranked answer is empty, and the latest commits if they were asked for."""
     yield from _empty(report.empty)
+    if report.latest_commits:
+        yield line("The latest commits:")
+        yield line(_quoted("\n".join(report.latest_commits), "latest commits", fenced=fenced), indent=2)
 
 
 def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[IndentedLine]:

@@ -106,10 +106,13 @@ class Hits(Sequence[SearchHit]):
         return len(self._hits)
 
     def __str__(self) -> str:
-        """Return all hits, each with its place, then warnings; the reason if there are none."""
+        """Return all hits, each with its place, then commits asked for and warnings; the reason if there are none."""
+        latest = self.report.latest_commits
+        commits = ["\n".join(["The latest commits:", *latest])] if latest else []
         empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
         warnings = [f"Warning: {one}" for one in self.report.warnings]
-        return "\n\n".join([*(f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)), *empty, *warnings])
+        hits = [f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)]
+        return "\n\n".join([*hits, *empty, *commits, *warnings])
 
     def __repr__(self) -> str:
         """Return a line with the number of hits."""

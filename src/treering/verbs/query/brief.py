@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from treering.core.canonical import Instant
-from treering.core.characters import label, one_line
+from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
@@ -302,12 +302,15 @@ def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
     return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
 
 
-def commits_asked_for(call: Call, question: Question) -> tuple[str, ...]:
-    """Return a line with the latest commits of the repository, if a question asks for the latest changes."""
-    repository = repository_of(call, {}) if asks_what_changed(question.text) else None
+def commits_asked_for(call: Call, question: Question, options: ReadOptions) -> tuple[str, ...]:
+    """Return the latest commits of the repository, if a question asks for the latest changes.
+
+    Empty for a read of the past: the repository only has the latest.
+    """
+    is_asked = options.as_of is None and asks_what_changed(question.text)
+    repository = repository_of(call, {}) if is_asked else None
     latest = repository.payload.get("latest_commits", ()) if repository else ()
-    commits = [f"{one['date']} {label(one['subject'])}" for one in latest[:_MAX_COMMITS]]
-    return (f"The latest commits: {'; '.join(commits)}.",) if commits else ()
+    return tuple(one_line(f"{one['date']} {one['subject']}") for one in latest[:_MAX_COMMITS])
 
 
 def _folder(one: Mapping[str, Any]) -> str:

@@ -25,11 +25,15 @@ from treering.verbs.query.attached import attached_to
 from treering.verbs.query.brief import commands_by_job, commits_asked_for, repository_of
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
-from treering.verbs.query.superseded_hits import current_records_first, current_turns_first, place_of_hit
+from treering.verbs.query.superseded_hits import (
+    current_records_first,
+    current_turns_first,
+    notes_of_replaced_records,
+    place_of_hit,
+)
 from treering.verbs.query.task_reading import (
     active_constraints,
     contested_knowledge,
-    notes_of_replaced_records,
     notes_on,
     read_citing,
 )
@@ -132,7 +136,6 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         scope=call.scope,
         status="empty" if is_empty else "ok",
         warnings=(
-            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
             *(() if is_empty else below_warning(call, question, reach)),
             *warnings_of(question),
@@ -142,6 +145,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
         text=text,
+        latest_commits=commits_asked_for(call, question, options),
         understood=understood_days(question, built.generated_at),
         empty=_why_empty(call, results, reach, len(left_out) if results.answers else 0) if is_empty else None,
         left_out=left_out,
@@ -179,7 +183,7 @@ def _items(
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
-    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(call, candidates.items, citing, reach)}
+    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(candidates.items, records)}
     beliefs = belief_items(results, candidates, citing, notes, reach)
     return combined(beliefs, passages, resting, results.question, reach)
 

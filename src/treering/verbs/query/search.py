@@ -145,7 +145,6 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         scope=call.scope,
         status="ok" if hits else "empty",
         warnings=(
-            *commits_asked_for(call, question),
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *(below_warning(call, question, reach) if hits else ()),
             *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
@@ -156,6 +155,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         terms=tuple(sorted(query.terms)),
+        latest_commits=commits_asked_for(call, question, options),
         understood=understood_days(question, now),
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,

@@ -6,14 +6,15 @@ from itertools import chain
 
 from treering.core.declarations import is_declaration
 from treering.core.evidence import Turn
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Object, Source
+from treering.ports.format import is_decision_record
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run, run_together
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.replaced import latest_successors, only_replaced
-from treering.retrieval.search.replaced_records import replaced_records
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
+from treering.retrieval.text.decision_records import replaced_records
 from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.reading import question_of
@@ -149,16 +150,23 @@ def current_records_first(
     call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool = False
 ) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
     """Move each passage of a replaced decision record below its replacement, if that is a hit; return them, too."""
-    origins = {hit.head.object_id: hit.head.origin for hit in hits if hit.head.type == "source"}
-    replaced = run(replaced_records(origins, reach), index=call.engine.index, ledger=call.engine.ledger)
+    ids = {hit.head.object_id for hit in hits if hit.head.type == "source" and is_decision_record(hit.head.origin)}
+    if not ids:
+        return tuple(hits), {}
+    (read,) = call.engine.ledger.read([ObjectRequest(objects=tuple(sorted(ids)), as_of=reach.at)])
+    replaced = replaced_records(one for one in read.objects.values() if isinstance(one, Source))
     marks = {place_of_hit(hit): record for hit in hits if (record := replaced.get(hit.head.object_id))}
-    leading = {
-        place: place_of_hit(by)
-        for place, record in marks.items()
-        if (by := next((hit for hit in hits if record.is_in(hit.head.origin)), None))
-    }
+    first = {hit.head.object_id: place_of_hit(hit) for hit in reversed(hits)}
+    leading = {place: first[record.source_id] for place, record in marks.items() if record.source_id}
     ordered = behind_replacements(hits, leading, key_of=place_of_hit, look_up=lambda _hit, _place: None, past=past)
     return tuple(ordered), {place: Replaced(record=record) for place, record in marks.items()}
+
+
+def notes_of_replaced_records(items: Iterable[Object], records: Mapping[Place, Replaced]) -> Mapping[str, str]:
+    """Return by id the notes of knowledge that only cites decision records among the replaced ones."""
+    notes = {source: record.note for (source, _), record in records.items()}
+    cited = {one.id: {ref.source_id for ref in one.evidence_refs} for one in items if isinstance(one, Knowledge)}
+    return {one: notes[min(sources)] for one, sources in cited.items() if sources and sources <= notes.keys()}
 
 
 def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:

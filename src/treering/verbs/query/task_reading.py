@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from treering.core.evidence import Lines
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.ports.passages import Reach
-from treering.retrieval.index.rounds import run
 from treering.retrieval.packing.citing import Citing, citing_request
-from treering.retrieval.search.replaced_records import replaced_records
 from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.trees import notes_of_objects
@@ -28,18 +25,6 @@ def notes_on(call: Call, items: Iterable[Object]) -> Mapping[str, str]:
     """Return by id why objects are not current in the caller's work tree."""
     unique = {item.id: item for item in items}.values()
     return notes_of_objects(call.tree, call.engine.ledger, map(head_of, unique), read=unique)
-
-
-def notes_of_replaced_records(call: Call, items: Iterable[Object], citing: Citing, reach: Reach) -> Mapping[str, str]:
-    """Return by id the notes of knowledge that was read from decision records which others replaced."""
-    paths = {one: part.locator.path for (one, _), part in citing.segments.items() if isinstance(part.locator, Lines)}
-    replaced = run(replaced_records(paths, reach), index=call.engine.index, ledger=call.engine.ledger)
-    cited = {one.id: {ref.source_id for ref in one.evidence_refs} for one in items if isinstance(one, Knowledge)}
-    return {
-        identity: replaced[min(sources)].note
-        for identity, sources in cited.items()
-        if sources and sources.issubset(replaced)
-    }
 
 
 def active_constraints(call: Call, reach: Reach, altered: Altered) -> list[Knowledge]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from treering.extensions.code.parsing.languages import counted_language
-from treering.ports.format import DECISION_RECORD
+from treering.ports.format import is_decision_record
 from treering.retrieval.index.code_places import is_test_path, role_of_file
 from treering.sources.git.repository import TreeEntry
 from treering.sources.vendored import is_vendored
@@ -84,7 +84,7 @@ def test_places(entries: Sequence[TreeEntry]) -> list[str]:
 
 def decision_folders(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
     """Return the folders of several numbered decision records, the largest first, each with how many it has."""
-    paths = [entry.path for entry in entries if DECISION_RECORD.search(entry.path) and not is_vendored(entry.path)]
+    paths = [entry.path for entry in entries if is_decision_record(entry.path) and not is_vendored(entry.path)]
     folders = (path.rpartition("/") for path in paths)
     records = Counter(folder for folder, _, name in folders if _NUMBERED.match(name))
     most = records.most_common(_MAX_DECISION_FOLDERS)

@@ -5,7 +5,7 @@ from treering.extensions.wiki.rules.knowledge import knowledge_blocks
 from treering.extensions.wiki.rules.markdown import bullets, plain, remainder, short_text
 from treering.extensions.wiki.rules.page_body import PageBody
 from treering.extensions.wiki.rules.page_paths import document_title
-from treering.ports.format import DECISION_RECORD
+from treering.ports.format import is_decision_record
 
 MAX_RECORDS = 100
 _HEADINGS = {
@@ -18,7 +18,7 @@ _HEADINGS = {
 
 def has_decisions(facts: RepositoryFacts) -> bool:
     """Return whether the page would have content."""
-    return bool(facts.known.stated) or any(map(DECISION_RECORD.search, facts.files.files))
+    return bool(facts.known.stated) or any(map(is_decision_record, facts.files.files))
 
 
 def write_decisions(body: PageBody) -> None:
@@ -33,7 +33,7 @@ def write_decisions(body: PageBody) -> None:
 
 
 def _records(body: PageBody) -> tuple[str, str]:
-    files = [file for path, file in body.facts.files.files.items() if DECISION_RECORD.search(path) and file.head]
+    files = [file for path, file in body.facts.files.files.items() if is_decision_record(path) and file.head]
     items = []
     for file in files[:MAX_RECORDS]:
         label = plain(document_title(file))
