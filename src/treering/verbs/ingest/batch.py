@@ -369,8 +369,8 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
     parts = {one.segment_id: one for one in source.segments}
     refs, lost_on = [ref], ref.lost_on
     if source.id != ref.source_id or ref.segment_id not in parts:
-        found = (_found(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints)
-        refs = next(filter(None, found), [])
+        candidates = (_found(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints)
+        refs = next(filter(None, candidates), [])
         lost_on = ref.lost_on or (branches_now(read) if read else ())
 
     def still_lost(segment: Segment) -> tuple[str, ...]:
