@@ -301,12 +301,8 @@ def _replaced(identity: str, writer: BatchWriter) -> Iterator[Knowledge]:
     (read,) = ledger.read([ObjectRequest(objects=tuple(one.target for one in links))])
     for item in read.objects.values():
         if isinstance(item, Knowledge) and item.status == "superseded" and item.kind != "summary":
-            earlier = (
-                []
-                if _has_lines(item, writer)
-                else [one for one in _replaced(item.id, writer) if _has_lines(one, writer)]
-            )
-            yield from earlier or [item]
+            earlier = [one for one in _replaced(item.id, writer) if _has_lines(one, writer)]
+            yield from earlier if earlier and not _has_lines(item, writer) else [item]
 
 
 def _has_lines(item: Knowledge, writer: BatchWriter) -> bool:
