@@ -303,3 +303,79 @@ def test_revert_leaves_a_disputed_claim_stale(space, repository):
     repository.git("revert", "--no-edit", "HEAD")
     add(space, repository)
     assert space.engine.ledger.get(fact).status == "stale"
+
+
+def test_one_reading_of_two_reverts_restores_nearby_decisions(space, repository):
+    nearby = space.decide("A call waits nine seconds", because=["retry.py:5"]).id
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    repository.commit({"retry.py": FIVE.replace("WAIT = 9", "WAIT = 8")})
+    add(space, repository)
+    repository.commit({"retry.py": THREE})
+    add(space, repository)
+    assert [space.engine.ledger.get(one).status for one in (decision(space).object_id, nearby)] == ["active", "active"]
+
+
+def test_lint_leaves_knowledge_of_main_until_a_merge(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    (finding,) = space.lint("semantic", input={"rules": ["stale"]}).findings
+    assert finding.after_merge
+    assert finding.explanation.endswith("It still holds on other branches: replace or archive it only after a merge.")
+    change_main(space, repository, {"retry.py": CODE.format(limit=6)})
+    assert not space.lint("semantic", input={"rules": ["stale"]}).findings[0].after_merge
+
+
+def replace_on_feature(space, repository):
+    """Replace the decision on a branch that changed its lines, and return to `main`."""
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    new = space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"]).id
+    switch(repository, "main")
+    return new
+
+
+def delete_feature(space, repository):
+    repository.git("branch", "-q", "-D", "feature")
+    return add(space, repository)
+
+
+def test_deleted_branch_returns_what_its_decision_replaced(space, repository):
+    new = replace_on_feature(space, repository)
+    report = delete_feature(space, repository)
+    assert space.engine.ledger.get(new).status == "archived"
+    assert state(space) == ("active", True, "")
+    assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
+    assert stale_findings(space) == []
+    space.engine.ledger.verify()
+
+
+def test_returned_decision_is_stale_without_its_lines(space, repository):
+    replace_on_feature(space, repository)
+    change_main(space, repository, {"retry.py": CODE.format(limit=6)})
+    report = delete_feature(space, repository)
+    assert state(space)[0] == "stale"
+    assert report.staled == (decision(space).object_id,)
+
+
+def test_deleted_branch_returns_the_decision_before_all_of_its_own(space, repository):
+    between = replace_on_feature(space, repository)
+    switch(repository, "feature")
+    space.replace("A call is tried five times", "A call is tried at most five times", because=["retry.py:3"])
+    switch(repository, "main")
+    delete_feature(space, repository)
+    assert state(space)[0] == "active"
+    assert space.engine.ledger.get(between).status == "superseded"
+
+
+def test_merged_replacement_stays_when_its_branch_is_deleted(space, repository):
+    new = replace_on_feature(space, repository)
+    repository.git("merge", "-q", "feature")
+    delete_feature(space, repository)
+    assert space.engine.ledger.get(new).status == "active"
+    assert state(space)[0] == "superseded"
+
+
+def test_search_does_not_mark_lines_replaced_on_another_branch(space, repository):
+    replace_on_feature(space, repository)
+    question = {"text": "LIMIT = 3"}
+    (lines,) = [one for one in space.query("search", input=question).hits if "LIMIT = 3" in one.text]
+    assert (lines.current, lines.note) == (True, "")

@@ -273,7 +273,7 @@ TRANSITIONS: Mapping[str, Table] = {
         active="contested superseded stale archived",
         contested="active superseded archived",
         stale="active superseded archived",
-        superseded="archived",
+        superseded="stale archived",
         archived="active",
     ),
     "activity": _table(draft="finalized archived", finalized="archived", archived=""),

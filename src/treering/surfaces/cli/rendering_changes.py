@@ -277,7 +277,8 @@ def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> 
     if any(one.fix for one in findings):
         yield line("Repair the fixable ones with: treering lint repair --apply")
     if findings:
-        yield line('Look at one with: treering show 1. Correct one with: treering replace 1 "…"')
+        correct = "" if all(one.after_merge for one in findings) else ' Correct one with: treering replace 1 "…"'
+        yield line(f"Look at one with: treering show 1.{correct}")
     for report in reports:
         for rule, reason in report.silenced.items():
             yield line((f"The rule {rule} is silenced: {reason}", "dim"))
@@ -392,7 +393,7 @@ def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> 
 def _resolving_commands(one: Finding, number: str) -> str:
     """Return the commands that resolve stale or contradicting statements."""
     knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
-    if one.rule in _DOUBTFUL and knowledge:
+    if one.rule in _DOUBTFUL and knowledge and not one.after_merge:
         return (
             f'treering replace {number or knowledge[0]} "…", or treering crystallize {knowledge[0]} --status archived'
         )

@@ -6,17 +6,27 @@ from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Segment, place_in
+from treering.core.evidence import EvidenceRef, Segment, place_in, united
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt, Transition, Update
-from treering.core.policy import is_over, needs_review
+from treering.core.patch import (
+    Author,
+    Create,
+    Operation,
+    Patch,
+    PatchRecord,
+    Receipt,
+    RemoveLink,
+    Transition,
+    Update,
+)
+from treering.core.policy import CURRENT, is_over, needs_review
 from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.ingest.branches import branches_now, read_of
+from treering.verbs.ingest.branches import branches_now, read_of, segments_on
 from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
@@ -29,6 +39,7 @@ from treering.verbs.ingest.changes import (
 )
 from treering.verbs.ingest.known import KnownSources, is_live
 from treering.verbs.ingest.report import ItemResult
+from treering.verbs.ingest.segments import refs_to_lines
 
 _MAX_PROPOSALS = 10_000
 _GONE = "gone"
@@ -279,6 +290,39 @@ def archive_unmerged(
     return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
 
 
+def restore_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
+    """Make knowledge active that archived knowledge had replaced, or stale if its lines are gone; return it by id."""
+    ledger = writer.engine.ledger
+    restored: dict[str, Receipt] = {}
+    for item in [one for identity in archived for one in _replaced(identity, writer)]:
+        refs = _restored_evidence(item, writer)
+        by = [one for one in ledger.links(item.id) if one.type == "supersedes" and one.target == item.id]
+        if any(head.status in CURRENT["knowledge"] for head in ledger.heads(one.source for one in by).values()):
+            continue
+        stale = Transition(id=item.id, expected_revision=item.revision, to="stale")
+        activation = _activation(item, refs) if _has_lines(item, writer) else ()
+        operations = [*(RemoveLink(link=one) for one in by), stale, *activation]
+        if receipt := _committed(operations, "Its replacement was archived.", writer):
+            restored[item.id] = receipt
+    return restored
+
+
+def _replaced(identity: str, writer: BatchWriter) -> Iterator[Knowledge]:
+    """Yield what knowledge replaced; if the lines of that are gone, what it replaced in turn that has its lines."""
+    ledger = writer.engine.ledger
+    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.source == identity]
+    (read,) = ledger.read([ObjectRequest(objects=tuple(one.target for one in links))])
+    for item in read.objects.values():
+        if isinstance(item, Knowledge) and item.status == "superseded" and item.kind != "summary":
+            earlier = [one for one in _replaced(item.id, writer) if _has_lines(one, writer)]
+            yield from earlier if earlier and not _has_lines(item, writer) else [item]
+
+
+def _has_lines(item: Knowledge, writer: BatchWriter) -> bool:
+    """Return whether all evidence of knowledge exists now; knowledge that is only derived has none."""
+    return bool(_restored_evidence(item, writer)) or not (item.evidence_refs or item.derived_from)
+
+
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
     """Reactivate stale knowledge whose cited lines are again in sources that were just read, given by id.
 
@@ -295,7 +339,8 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
     while known < len(again):  # derived knowledge follows
         known = len(again)
         for item in candidates:
-            refs = _restored_evidence(item, writer, read)
+            refs = _restored_evidence(item, writer)
+            refs = refs if any(ref.source_id in read for ref in refs) else ()
             follows = not again.keys().isdisjoint(item.derived_from)
             if item.id in again or not (refs or follows) or not _was_staled_by_cascade(item, engine.ledger):
                 continue
@@ -304,37 +349,50 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
     return list(again), list(again.values())
 
 
-def _restored_evidence(item: Knowledge, writer: BatchWriter, read: Collection[str]) -> tuple[EvidenceRef, ...]:
-    """Return the evidence if all of its lines exist now, some of them in sources just read; else nothing."""
-    restored = [_restored_ref(ref, writer) for ref in item.evidence_refs]
-    refs = tuple(ref for ref in restored if ref)
-    return refs if len(refs) == len(restored) and any(ref.source_id in read for ref in refs) else ()
+def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
+    """Return the evidence if all of its lines exist now; else nothing."""
+    restored = [_restored_refs(ref, writer) for ref in item.evidence_refs]
+    refs = united(ref for each in restored for ref in each)
+    return refs if all(restored) else ()
 
 
-def _restored_ref(ref: EvidenceRef, writer: BatchWriter) -> EvidenceRef | None:
+def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRef]:
+    """Return references to the current places of cited lines, also of lines whose surroundings changed."""
     ledger = writer.engine.ledger
     with suppress(NotFound):
-        source, words = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id).excerpt
+        source, cited = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
         if isinstance(source, Source) and source.status != "active":
             known = writer.known_sources.source(source.origin)
             source = ledger.get(known.id) if known else source
         if isinstance(source, Source) and source.status == "active":
-            if source.id == ref.source_id and any(one.segment_id == ref.segment_id for one in source.segments):
-                return ref
-            holder = next((one for one in source.segments if one.excerpt == words), None)
-            if holder:
-                moved = ref.moved(holder.segment_id, source_id=source.id, lines=ref.lines, together=ref.together)
-                lost_on = _still_lost_on(ref, source, holder, read_of(source.origin, writer.branches))
-                return moved.model_copy(update={"lost_on": lost_on})
-    return None
+            return _refs_in(source, ref, cited, read_of(source.origin, writer.branches))
+    return ()
 
 
-def _still_lost_on(ref: EvidenceRef, source: Source, segment: Segment, read: BranchRead | None) -> tuple[str, ...]:
-    """Return the branches that lost evidence and do not have it back; by default all that do not have it."""
-    if read is None:
-        return ()
+def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead | None) -> Sequence[EvidenceRef]:
+    """Return references to cited lines in a source, with the branches that lost them and do not have them back.
+
+    If these are unknown for lines that moved, they are all branches without the lines.
+    """
     held = HeldContents.parse(source.fingerprint)
-    return tuple(name for name in ref.lost_on or branches_now(read) if not segment.place_in_contents(held.on(name)))
+    parts = {one.segment_id: one for one in source.segments}
+    refs, lost_on = [ref], ref.lost_on
+    if source.id != ref.source_id or ref.segment_id not in parts:
+        candidates = (_found(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints)
+        refs = next(filter(None, candidates), [])
+        lost_on = ref.lost_on or (branches_now(read) if read else ())
+
+    def still_lost(segment: Segment) -> tuple[str, ...]:
+        return tuple(name for name in lost_on if not segment.place_in_contents(held.on(name)))
+
+    return [one.model_copy(update={"lost_on": still_lost(parts[one.segment_id])}) for one in refs]
+
+
+def _found(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+    same = next((one for one in now if one.excerpt == cited.excerpt), None)
+    if same:
+        return [ref.moved(same.segment_id, source_id=source_id, lines=ref.lines, together=ref.together)]
+    return refs_to_lines(ref, cited, now, source_id=source_id)
 
 
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
@@ -349,15 +407,25 @@ def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
 
 
 def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWriter) -> Receipt | None:
-    moved = refs and refs != item.evidence_refs
-    update = [Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})] if moved else []
-    operations: list[Operation] = [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
     engine = writer.engine
     reason = "The knowledge it was derived from is current again."
     if refs:
         segment = engine.ledger.segment(refs[0].source_id, refs[0].segment_id)
         origin = engine.ledger.heads([refs[0].source_id])[refs[0].source_id].origin
         reason = f"Its evidence is valid again: {place_in(segment.locator, origin)}."
+    return _committed(_activation(item, refs), reason, writer)
+
+
+def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operation]:
+    """Return the operations that activate stale knowledge with this evidence, by default the evidence it has."""
+    moved = refs and refs != item.evidence_refs
+    update = [Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})] if moved else []
+    return [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
+
+
+def _committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
+    """Commit operations as the caller who asked for the reading; propose them if the policy asks for review."""
+    engine = writer.engine
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value
     with suppress(Denied, Conflict):
         if not needs_review(patch, engine.ledger.policy):

@@ -45,6 +45,7 @@ from treering.verbs.ingest.batch import (
     archive_unmerged,
     proposal_key,
     reactivate,
+    restore_replaced,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
@@ -331,6 +332,19 @@ class Run:
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+            self._restore_replaced(archived)
+
+    def _restore_replaced(self, archived: Iterable[str]) -> None:
+        """Restore what archived knowledge had replaced."""
+        restored = restore_replaced(self._writer, archived)
+        states = self._engine.ledger.heads(restored)
+        active = [one for one, state in states.items() if state.status != "stale"]
+        self.account.staled += [one for one in restored if one not in active]
+        self.account.patches += [receipt.patch_id for receipt in restored.values()]
+        if active:
+            self.account.warnings.append(
+                f"{len(active)} active again because what replaced it was archived: {', '.join(active)}."
+            )
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""

@@ -27,6 +27,7 @@ _MAX_COMPARED = 2_000
 _OVER = {"resolved", "closed", "cancelled"}
 _WITHDRAWN = {"superseded", "stale", "archived"}
 _QUOTED_CHARS = 200
+_AFTER_MERGE = "It still holds on other branches: replace or archive it only after a merge."
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
@@ -65,16 +66,18 @@ def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     if item.status == "stale" or item.id in seen.lost:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
+        after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
+        advice = _AFTER_MERGE if after_merge else "Verify it against the current sources, or archive it."
         yield Finding(
             rule="stale",
             severity="warning",
             ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
-            explanation=f"{named(item.title)} is stale{where}: {_why_stale(item, seen)} Verify it against the "
-            "current sources, or archive it.",
+            explanation=f"{named(item.title)} is stale{where}: {_why_stale(item, seen)} {advice}",
             fix=fix,
             fix_summary="Its quoted text is in the source again: point the evidence there and reactivate it."
             if fix
             else "",
+            after_merge=after_merge,
         )
 
 

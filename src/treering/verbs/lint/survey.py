@@ -43,6 +43,7 @@ class Finding(Value):
     explanation: str
     fix: tuple[Operation, ...] = Field(default=(), description="Operations that repair it.")
     fix_summary: str = ""
+    after_merge: bool = Field(default=False, description="Whether to settle it after a merge: other branches differ.")
 
 
 @dataclass
@@ -129,12 +130,21 @@ class Survey:
     @cached_property
     def lost(self) -> Mapping[str, str]:
         """By id of current knowledge that lost its lines in a tree, the name of the tree; other branches have them."""
-        marked = [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
-        lost: dict[str, str] = {}
-        for tree in self.trees if marked else ():
-            notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, marked), read=marked)
-            lost |= {identity: tree.name for identity, note in notes.items() if note.startswith(CHANGED)}
-        return lost
+        return {identity: tree.name for tree in self.trees for identity in self._lost_in(tree)}
+
+    @cached_property
+    def lost_by_first_branch(self) -> frozenset[str]:
+        """Ids of current knowledge that lost its lines on the first branch, usually the default one."""
+        first = [replace(one, branch=one.leading, name=one.leading, changed={}) for one in self.trees if one.leading]
+        return frozenset(identity for tree in first for identity in self._lost_in(tree))
+
+    @cached_property
+    def _marked(self) -> Sequence[Knowledge]:
+        return [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
+
+    def _lost_in(self, tree: TreeView) -> Iterator[str]:
+        notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, self._marked), read=self._marked)
+        return (identity for identity, note in notes.items() if note.startswith(CHANGED))
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for one out of sight only that it is in another scope."""

@@ -17,9 +17,11 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.decision_records import replaced_records
 from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
+from treering.verbs.query.task_reading import notes_on
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import FoundTurn, asks_about_past, behind_replacements, replaced_turns
 from treering.verbs.shown_hits import Replaced
+from treering.verbs.trees import CHANGED
 
 Place = tuple[str, str]
 """An object and a segment of it; the segment is empty for the whole object."""
@@ -35,7 +37,7 @@ def place_of_hit(hit: Hit) -> Place:
 def replaced_places(call: Call, found: Retrieval) -> dict[Place, Replaced]:
     """Return the places of hits that only superseded knowledge cites, with its latest replacement.
 
-    Empty for a read of the past, which shows everything as it was.
+    Replacements of other branches do not count. Empty for a read of the past, which shows everything as it was.
     """
     outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
     places = {place_of_hit(hit) for hit in found.hits if hit.head.object_id in outdated}
@@ -46,7 +48,9 @@ def replaced_places(call: Call, found: Retrieval) -> dict[Place, Replaced]:
         if place in places
     }
     latest = _latest(call, frozenset(older.values())) if older else {}
-    return {place: Replaced(latest.get(identity)) for place, identity in older.items()}
+    notes = notes_on(call, latest.values())
+    elsewhere = {old for old, new in latest.items() if not notes.get(new.id, CHANGED).startswith(CHANGED)}
+    return {place: Replaced(latest.get(old)) for place, old in older.items() if old not in elsewhere}
 
 
 def _latest(call: Call, superseded: frozenset[str]) -> dict[str, Knowledge]:
