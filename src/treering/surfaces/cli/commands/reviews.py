@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option, Typer
 
-from treering.core.canonical import is_object
 from treering.core.characters import label
 from treering.facades import LazyModule
 from treering.surfaces.cli.commands.verbs import run_lint
@@ -141,6 +140,8 @@ def erase(
 
 def _id_to_erase(space: "Space", text: str) -> str:
     """Return the id that a text is, shortens or numbers, or of the source with this path. Titles are no ids."""
+    from treering.core.canonical import is_object
+
     identity = naming.id_given(space.engine, text)
     if is_object(identity):
         return identity
