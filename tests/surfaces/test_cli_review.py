@@ -89,6 +89,15 @@ def test_erasing_proves_that_nothing_is_left(stage: Stage) -> None:
     assert stage.run("query", "--mode", "page", source).code == 3
 
 
+def test_erase_accepts_a_path_but_no_title(stage: Stage) -> None:
+    stage.done("init")
+    stage.write({"keys/secret.txt": "The password is hunter2.\n", "notes.md": "# Our notes\n\nNothing.\n"})
+    stage.done("add", ".")
+    assert stage.run("erase", "Our notes", "--yes").code == 3
+    assert "full text: nothing left" in stage.done("erase", "keys/secret.txt", "--yes").out
+    assert stage.run("erase", "keys/secret.txt", "--yes").code == 3
+
+
 def test_erasing_asks_first_and_cannot_ask_a_pipe(stage: Stage) -> None:
     source = stage.json("ingest", "-", stdin="Keep me.")["items"][0]["source_id"]
     told = stage.run("erase", source)

@@ -124,7 +124,7 @@ def test_brief_counts_the_entries_it_does_not_show(space):
         settled(space, f"Decision {number}")
     report = brief(space)
     assert report.sections[0].total == 12
-    assert "(5 of 12)" in report.text
+    assert "(5 of 12 shown)" in report.text
 
 
 def test_brief_drops_its_last_lines_to_fit_the_budget(space):
@@ -181,19 +181,27 @@ def test_context_begins_with_the_commands_asked_for(space, repository):
     assert not space.query("context", input={"task": "why do the tests of app.py fail"}).pack.commands
 
 
+def talk(space, origin, *turns, days_ago, **metadata):
+    at = (datetime.now(UTC) - timedelta(days=days_ago)).isoformat()
+    messages = [{"role": role, "content": text, "at": at} for role, text in turns]
+    item = {"kind": "conversation", "origin": origin, "messages": messages, "metadata": metadata}
+    space.ingest("source", f"/discussion/{origin}", {"items": [item]})
+
+
 def test_brief_quotes_the_last_request_and_the_commits_since(space, repository):
     space.ingest("repo", input={"path": str(repository.folder)})
-    said_at = (datetime.now(UTC) - timedelta(days=3)).isoformat()
-    messages = [
-        {"role": "user", "content": "Limit redeliveries of poison messages.", "at": said_at},
-        {"role": "assistant", "content": "Done. The docs come next.", "at": said_at},
-    ]
-    space.ingest(
-        "source", "/discussion/1", {"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]}
-    )
+    turns = ("user", "Limit redeliveries of poison messages."), ("assistant", "Done. The docs come next.")
+    talk(space, "session", *turns, days_ago=3, folder=str(repository.folder))
+    talk(space, "people", ("Ada", "The demo is on Thursday."), days_ago=1)
     report = brief(space)
     assert report.last.endswith("“Limit redeliveries of poison messages.”. Next: “The docs”")
     assert "1 or more commits, the last “Sell anvils”" in report.since
+
+
+def test_brief_counts_no_commits_since_a_chat(space, repository):
+    space.ingest("repo", input={"path": str(repository.folder)})
+    talk(space, "chat", ("user", "Limit redeliveries of poison messages."), days_ago=3)
+    assert brief(space).since == ""
 
 
 @pytest.fixture

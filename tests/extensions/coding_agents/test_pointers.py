@@ -77,6 +77,14 @@ def test_two_words_of_a_long_prompt_are_chance(space):
     assert pointers(space, asked) == []
 
 
+def test_prompt_with_all_words_of_a_title_gets_its_entry(space):
+    quote = note(space, "There is never a release 2.0, because files opt in.")
+    decide(space, "There will never be a release 2.0", quote)
+    (entry,) = pointers(space, "why will there never be a release 2.0?")
+    assert entry.text.startswith("Decision: There will never be a release 2.0")
+    assert pointers(space, "will there be a release 2.0?") == []
+
+
 def test_stale_decision_is_marked_on_a_prompt(space, acme):
     quote = note(space, "Uploads are retried three times.", origin="retries.md")
     decide(space, "Uploads are retried three times", quote)

@@ -173,3 +173,11 @@ def test_recording_again_keeps_all_but_the_erased(space, seed):
         assert sorted(contents(log)) == sorted(one.content for one in told if one.content not in erased)
     assert log.record(told).appended == 0
     assert contents(log) == [one.content for one in told if one.content not in erased]
+
+
+def test_receipt_of_an_erased_message_names_no_stored_message(space):
+    log = new_log(space)
+    log.record(TALK)
+    receipt = log.delete([0], erase=True).receipt
+    assert receipt.clean
+    assert not [place for place in receipt.out_of_reach if "the original at" in place]

@@ -229,6 +229,16 @@ def test_replacement_that_answers_the_question_leads(space, texts, question, fir
     assert (0, 1) in found
 
 
+def test_replacement_without_words_of_the_question_answers_it(space):
+    tell(opened(space), *CONTACT, "The mill is closed in winter")
+    space.embed_pending()
+    found = space.query(
+        "search", input={"text": "which room is the contact Ortega of Lumen in"}, options={"descend": True, "limit": 1}
+    )
+    assert [hit.text.rpartition("\n")[2] for hit in found.hits] == [CONTACT[1]]
+    assert found.warnings == ()
+
+
 def test_answer_to_another_question_does_not_lead(space):
     discussion = opened(space)
     names = ("Ada", "Ben", "Ada")

@@ -38,6 +38,9 @@ _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
 
+_WORD = re.compile(r"\w+")
+_MIN_TITLE_WORDS = 4
+"""Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
@@ -63,13 +66,20 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    if len(subject) < _HOOKS.min_shared_terms and not names:
+    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names)
+    words = _words(asked)
+    if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
     entries = [
         hit
         for hit in _found(space, asked, _MEMORY)
-        if _is_entry(hit) and WEAK not in hit.flags and _is_about(hit, subject, names) and _was_active(space, hit)
+        if _is_entry(hit)
+        and WEAK not in hit.flags
+        and (_is_about(hit, subject, names) or _has_title(hit, words))
+        and _was_active(space, hit)
     ]
+    if not has_subject:
+        return [*_entries(entries)]
     files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
     return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
 
@@ -104,6 +114,16 @@ def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> b
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
     least = min(_MANY_SHARED_TERMS, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
     return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+
+
+def _has_title(hit: ShownHit, words: frozenset[str]) -> bool:
+    """Return whether the words of a prompt include all words of a title that is not short."""
+    title = _words(hit.title)
+    return len(title) >= _MIN_TITLE_WORDS and title <= words
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
 
 
 def _shared(hit: ShownHit, subject: frozenset[str]) -> int:

@@ -21,7 +21,7 @@ MAX_TOKENS = 250
 _ORIGIN, _BRIEF = "treering", "brief"
 _OWN = "Last"
 """The label of the last conversation, which is the current one in a resumed session."""
-_COUNT = re.compile(r" \(\d+ of \d+\)")
+_COUNT = re.compile(r" \(\d+ of \d+ shown\)")
 _CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
 _MAX_AGE_SECONDS = 2 * 86_400

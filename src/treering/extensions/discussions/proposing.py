@@ -50,7 +50,7 @@ def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
         "evidence_refs": (evidence,),
     }
     if outcome.kind == "decision":
-        payload = {"question": text, "rationale": outcome.reason}
+        payload = {"question": text, "outcome": text, "rationale": outcome.reason}
         return KnowledgeFields(kind="decision", payload=payload, **common)
     subject = next(iter(entities_of([Sentence(text)])), _DEFAULT_SUBJECT)
     return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": text}, **common)

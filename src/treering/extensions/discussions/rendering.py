@@ -147,6 +147,7 @@ def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     withdrawn = counted_things(len(deleted.withdrawn), "memory or version", "memories or versions")
     yield line((f"Deleted {where}", "bold"), f"; {withdrawn} derived from it withdrawn.")
     if deleted.receipt:
+        yield line("Its versions are erased, those of messages indexed with it, and memories made of them:")
         yield from render_erasure(deleted.receipt)
 
 

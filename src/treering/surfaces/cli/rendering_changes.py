@@ -48,6 +48,7 @@ _SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "bold yel
 """The style of each severity, the worst first."""
 _VALUE_CHARS = 120
 _MAX_IDS_OF_FINDING = 4
+_MAX_ERASED_IDS = 4
 _SENTENCE_CHARS = 600
 _MAX_ARCHIVED = 10
 _DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
@@ -208,7 +209,9 @@ def render_work_proposals(report: WorkProposals, *, dry_run: bool) -> Iterator[I
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
     """Show the erased objects, the results of the probes, and copies out of reach."""
-    yield line((f"Erased {', '.join(receipt.ids)}", "bold"), f"  audit {receipt.sequence}")
+    is_short = len(receipt.ids) <= _MAX_ERASED_IDS
+    erased = ", ".join(receipt.ids) if is_short else f"{len(receipt.ids)} objects"
+    yield line((f"Erased {erased}", "bold"), f"  audit {receipt.sequence}")
     for probe in receipt.probes:
         result = "nothing left" if not probe.found else f"{probe.found} FOUND"
         yield line((f"{probe.name}: {result}", "red" if probe.found else ""), indent=2)

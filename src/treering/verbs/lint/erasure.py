@@ -66,11 +66,12 @@ class EraseInput(Value):
 
 
 def erase(
-    engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] = lambda _: True
+    engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] | None = None
 ) -> ErasureReceipt:
     """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
-    `is_meant`: the segments of sources to remember as erased; the others are stored in another source. Raises
+    `is_meant`: the segments of sources to remember as erased; the others are stored in another source, with the same
+    origin, which is therefore not named as a copy out of reach. By default, all segments. Raises
     `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
     changed then.
     """
@@ -100,12 +101,17 @@ def erase(
         staled=receipt.staled,
         repeated_in=proof.repeated_in,
         probes=proof.probes,
-        out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons, *([unmarked] if unmarked else [])),
+        out_of_reach=(
+            *_OUT_OF_REACH,
+            *([] if is_meant else _origins(items)),
+            *proof.reasons,
+            *([unmarked] if unmarked else []),
+        ),
         remaining=remaining,
     )
 
 
-def _with_segments(source: Source, is_meant: Callable[[Segment], bool]) -> Source:
+def _with_segments(source: Source, is_meant: Callable[[Segment], bool] | None) -> Source:
     return source.model_copy(update={"segments": tuple(filter(is_meant, source.segments))})
 
 

@@ -23,7 +23,7 @@ from treering.verbs.evidence.cited import lost_places
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
-from treering.verbs.query.last_session import ended, last_conversation, recalled
+from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
 from treering.verbs.read_reports import ReadReport, altered_warnings
 from treering.verbs.reading import ReadOptions, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
@@ -68,7 +68,7 @@ class BriefReport(ReadReport):
 
     card: Mapping[str, Any] = Field(default={}, description="The project, according to its manifests.")
     sections: tuple[BriefSection, ...] = ()
-    since: str = Field(default="", description="Changes since the last conversation.")
+    since: str = Field(default="", description="Changes since the last session of a coding agent.")
     last: str = Field(default="", description="The last conversation.")
     lines: tuple[str, ...] = ()
     """The brief as people read it, within the budget of tokens."""
@@ -263,7 +263,7 @@ def statement_of(item: Knowledge | WorkItem) -> str:
 
 def _since(talk: Source | None, repository: Source | None) -> str:
     commits = repository.payload.get("latest_commits", ()) if repository else ()
-    if talk is None or not commits:
+    if talk is None or not is_session(talk) or not commits:
         return ""
     day = f"{ended(talk):%Y-%m-%d}"
     newer = [one for one in commits if one["date"] > day]
@@ -323,7 +323,9 @@ def _folder(one: Mapping[str, Any]) -> str:
 def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> Iterator[str]:
     for section in sections:
         for place, entry in enumerate(section.entries):
-            hidden = f" ({len(section.entries)} of {section.total})" if section.total > len(section.entries) else ""
+            hidden = (
+                f" ({len(section.entries)} of {section.total} shown)" if section.total > len(section.entries) else ""
+            )
             yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
     for name, text in zip(OF_SESSIONS, (since, last), strict=True):
         yield from _labeled(name, text)

@@ -15,6 +15,8 @@ from treering.core.objects import Source
 from treering.ports.ledger import Altered, Ledger, Selection
 
 _KIND = "conversation"
+_FACTS = ("folder", "branch", "session")
+"""Metadata of the sessions of coding agents."""
 _NEWEST = 20
 """Conversations begun last, among which the one with the newest message is looked for."""
 _MAX_QUOTE_CHARS = 140
@@ -32,11 +34,19 @@ _MAX_SENTENCE_CHARS = 300
 
 
 def last_conversation(ledger: Ledger, scope: str, *, as_of: datetime | int | None, altered: Altered) -> Source | None:
-    """Return the conversation with the newest message. Conversations have scopes of their own, below the one asked."""
+    """Return the session with the newest message; if there are none, the conversation with the newest message.
+
+    Conversations have scopes of their own, below the one asked.
+    """
     where = And((Compare("kind", "eq", _KIND), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("source",), where=where, as_of=as_of, newest=_NEWEST)
     conversations = [item for item in ledger.select(selection, altered=altered) if isinstance(item, Source)]
-    return max(conversations, key=ended, default=None)
+    return max(conversations, key=lambda one: (is_session(one), ended(one)), default=None)
+
+
+def is_session(conversation: Source) -> bool:
+    """Return whether a conversation is a session of a coding agent, and not a chat or a discussion of people."""
+    return any(name in conversation.metadata for name in _FACTS)
 
 
 def ended(conversation: Source) -> datetime:

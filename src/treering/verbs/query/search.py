@@ -110,12 +110,13 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = replaced_places(call, found)
     ordered = replacements_first(call, found.hits, replaced, reach, limit=options.limit)
+    # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
+    judged = Judgement.of(words, question, replace(found, hits=ordered))
     ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=options.limit)
     ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
     replaced = records | replaced_turns | replaced
     found = replace(found, hits=without_declarations(ordered, found, replaced))
     note_recalled(engine, found.hits)
-    judged = Judgement.of(words, question, found)
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     notes = notes_of(call.tree, engine.ledger, found.hits)
@@ -125,7 +126,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
             now=now,
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
-            weak=hit.head.key in judged.weak,
+            weak=hit.head.key in judged.weak or not judged.answers,
             replaced=replaced.get(place_of_hit(hit)),
         )
         for hit in found.hits

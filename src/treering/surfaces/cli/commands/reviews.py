@@ -116,7 +116,7 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 
 def erase(
-    ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
+    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Objects: ids, paths or numbers of hits.")],
     writing: WriteFlags,
     access: Access,
     reason: Reason = "",
@@ -129,13 +129,25 @@ def erase(
     from treering.verbs.lint.erasure import ERASE
 
     with opened(access, writing) as space:
-        named = [naming.id_given(space.engine, one) for one in ids]
+        named = [_id_to_erase(space, one) for one in ids]
         titles = [f"{label(head.title)} ({head.id})" for head in space.engine.ledger.heads(named).values()] or ids
         confirm_destroying(ERASE, titles[0] if len(ids) == 1 else f"{len(ids)} objects", sure=yes)
         receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise Exit(1)
+
+
+def _id_to_erase(space: "Space", text: str) -> str:
+    """Return the id that a text is, shortens or numbers, or of the source with this path. Titles are no ids."""
+    from treering.core.canonical import is_object
+
+    identity = naming.id_given(space.engine, text)
+    if is_object(identity):
+        return identity
+    item = space.query("page", input={"name": text}, options={"descend": True}).object
+    is_path = f"/{item.get('origin', '')}".replace("#", "/").endswith(f"/{text}")
+    return str(item["id"]) if is_path else text
 
 
 def consolidate(
