@@ -56,7 +56,7 @@ MIXED = 0.2
 """The weight of a pair of messages of different conversations: the new one leaves the other as it is."""
 MIXED_MESSAGES = 9
 ENDED_EXCERPTS, OTHER_EXCERPTS = 0.5, 0.2
-"""The weights of pairs of two messages: one ended the other, or not. Twice as much finds no more and loses more."""
+"""The weights of pairs of two messages: one ended the other, or not. Chosen on 100 pairs of our own."""
 MIN_COUNT = 8
 """Pairs that have a sign, below which no tree asks for it."""
 _BELOW = 0.005
