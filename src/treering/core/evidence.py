@@ -279,7 +279,7 @@ def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
 
 
 def on_any_branch(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    """Return references without the branches that lost them, to compare what they cite."""
+    """Return references without `lost_on`, to compare only which passages they cite."""
     return tuple(ref.model_copy(update={"lost_on": ()}) for ref in refs)
 
 

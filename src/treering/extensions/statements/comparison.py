@@ -8,7 +8,7 @@ from functools import cached_property
 
 from treering.extensions.statements.likeness import cosine, word_signs
 from treering.extensions.statements.pairs import (
-    TELLING,
+    announces_change,
     differing,
     have_common,
     is_certain,
@@ -111,7 +111,7 @@ class Comparison:
             *(f"cue {cue}" for cue in new.cues),
             *(f"before {cue}" for cue in before - new.cues),
             *(flag for flag in flags if getattr(new, flag)),
-            *(["tells"] if new.cues & TELLING else ()),
+            *(["tells"] if announces_change(new) else ()),
             *(["own"] if new.is_own else ()),
         ]
 
@@ -143,7 +143,7 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
-    is_same_author, is_told = new.author == old.author, not new.cues.isdisjoint(TELLING)
+    is_same_author, is_told = new.author == old.author, announces_change(new)
     changed = differing(new, old)
     flags = {
         "same author": is_same_author,

@@ -15,7 +15,7 @@ from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
 from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
-from treering.extensions.statements.pairs import TELLING
+from treering.extensions.statements.pairs import announces_change
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
@@ -205,7 +205,7 @@ def _weight(
     topics = topics_of(new.author).union(*(one.topics for one in message))
     if (
         is_known
-        and (new.cues & TELLING or new.id in ledger.contexts)
+        and (announces_change(new) or new.id in ledger.contexts)
         and new.things - new.inherited <= old.things
         and not new.answers
     ):

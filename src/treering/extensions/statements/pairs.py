@@ -20,7 +20,7 @@ def may_change(new: Statement, old: Statement) -> bool:
     is_correction = "correct" in new.cues
     if old.message == new.message and not is_correction:
         return False
-    if not new.has_substance and new.cues.isdisjoint(TELLING):
+    if not new.has_substance and not announces_change(new):
         return False  # `Thanks!`
     for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
         if one and other and one.isdisjoint(other):
@@ -36,6 +36,11 @@ def may_change(new: Statement, old: Statement) -> bool:
     return "change" in new.cues or not _is_apart(new, old)
 
 
+def announces_change(new: Statement) -> bool:
+    """Return whether a word of a statement announces a change."""
+    return not new.cues.isdisjoint(TELLING)
+
+
 def is_certain(new: Statement, old: Statement) -> bool:
     """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
     if takes_over(new, old) or _is_moved(new, old):
@@ -49,7 +54,7 @@ def is_certain(new: Statement, old: Statement) -> bool:
 
 
 def is_done(new: Statement, old: Statement) -> bool:
-    """Return whether a statement may say that what was planned has been done."""
+    """Return whether a statement may report that a plan was carried out."""
     return old.force == "planned" and bool(new.cues & {"did", "done"}) and new.force != "planned"
 
 
@@ -118,8 +123,7 @@ def have_common(new: Statement, old: Statement) -> bool:
         return True
     if len(new.things - new.inherited) > _MAX_POINTING_TOPICS:
         return False
-    is_told = not new.cues.isdisjoint(TELLING)
-    return is_told or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
+    return announces_change(new) or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
 
 
 def kinds_of(one: Statement) -> set[ValueKind]:
@@ -160,7 +164,6 @@ def _is_apart(new: Statement, old: Statement) -> bool:
     if "did" in new.cues and "did" in old.cues:
         return True
     kinds, former = kinds_of(new), kinds_of(old)
-    is_told = not new.cues.isdisjoint(TELLING)
-    if not is_told and ((kinds and former and kinds.isdisjoint(former)) or is_other_subject(new, old)):
+    if not announces_change(new) and ((kinds and former and kinds.isdisjoint(former)) or is_other_subject(new, old)):
         return True
     return "label" in differing(new, old) or is_another(new, old)
