@@ -133,6 +133,20 @@ def test_work_in_several_parts_is_told_as_one_count():
     assert told == [(50, 100, "reading"), (100, 100, "reading"), (108, 108, "embedding")]
 
 
+def test_progress_in_sending_survives_the_end_of_work():
+    watch, finished, told = CallProgress(), anyio.Event(), []
+
+    async def tell(done, _total, _what):
+        finished.set()
+        await anyio.sleep(0.01)
+        told.append(done)
+
+    watch.report("reading", 3, 9)
+    anyio.run(watch.follow, tell, finished)
+
+    assert told == [3]
+
+
 def test_work_nobody_waits_for_stops_at_its_next_report():
     watch = CallProgress()
     watch.report("reading", 1, 9)

@@ -109,10 +109,11 @@ class CallProgress:
         """Stop the worker at its next check."""
         self._deadline.end("The client has cancelled the call.")
 
-    async def follow(self, tell: Tell) -> None:
-        """Send new progress repeatedly, until cancelled."""
-        while True:
-            await anyio.sleep(_SECONDS)
+    async def follow(self, tell: Tell, finished: anyio.Event) -> None:
+        """Send new progress repeatedly, and a last time once the work is `finished`."""
+        while not finished.is_set():
+            with anyio.move_on_after(_SECONDS):
+                await finished.wait()
             await self.tell_newest(tell)
 
     async def tell_newest(self, tell: Tell) -> None:
@@ -269,18 +270,18 @@ class _Tools:
     async def call(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller) -> dict[str, Any]:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
         watch = CallProgress(self._read_seconds if name in self._reading else self._work_seconds)
+        finished = anyio.Event()
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(watch.follow, caller.tell)
+                group.start_soon(watch.follow, caller.tell, finished)
                 answer = await run_sync(
                     partial(self._answer, name, arguments, caller, watch),
                     abandon_on_cancel=True,
                     limiter=self._limiter,
                 )
-                group.cancel_scope.cancel()
+                finished.set()
         finally:
             watch.give_up()
-        await watch.tell_newest(caller.tell)
         text = {"type": "text", "text": answer.text}
         return {"content": [text], "structuredContent": answer.data, "isError": answer.is_error}
 
