@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Before anything imports them: their asserts tell what was compared, as those of tests do.
-pytest.register_assert_rewrite("treering.testing.ledger_contract", "treering.testing.memory_client_contract")
+pytest.register_assert_rewrite(
+    "ledger_rules", "treering.testing.ledger_contract", "treering.testing.memory_client_contract"
+)
 
 import space_parts  # noqa: E402 - it imports some of them
 

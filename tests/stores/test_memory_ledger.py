@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 import pytest
+from ledger_rules import LedgerRules
 
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
@@ -9,7 +10,7 @@ from treering.testing.ledger_contract import LedgerContract
 from treering.testing.memory_ledger import MemoryLedger
 
 
-class TestMemoryLedger(LedgerContract):
+class TestMemoryLedger(LedgerContract, LedgerRules):
     @pytest.fixture
     def open_ledger(self, clock: SteppingClock) -> Callable[..., Ledger]:
         def open_ledger(policy: Policy | None = None) -> Ledger:

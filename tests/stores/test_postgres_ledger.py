@@ -1,6 +1,7 @@
 """The ledger on a real Postgres server keeps the contract of all ledgers."""
 
 import pytest
+from ledger_rules import LedgerRules
 from postgres_spaces import new_space, open_target
 
 from treering.extensions.postgres.ledger.jobs import PostgresJobs, PostgresLeases
@@ -22,7 +23,7 @@ def spaces(server):
         space.close()
 
 
-class TestPostgresLedger(LedgerContract):
+class TestPostgresLedger(LedgerContract, LedgerRules):
     @pytest.fixture
     def open_ledger(self, spaces, clock):
         def open_ledger(policy=None):

@@ -6,6 +6,7 @@ from typing import Any
 
 import apsw
 import pytest
+from ledger_rules import LedgerRules
 
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
@@ -24,7 +25,7 @@ from treering.testing.ledger_contract import LedgerContract
 OpenLedger = Callable[..., Ledger]
 
 
-class TestSqliteLedgerOnAFile(LedgerContract):
+class TestSqliteLedgerOnAFile(LedgerContract, LedgerRules):
     @pytest.fixture
     def open_ledger(self, clock: SteppingClock, tmp_path: Path) -> Iterator[OpenLedger]:
         opened: list[Ledger] = []
@@ -40,7 +41,7 @@ class TestSqliteLedgerOnAFile(LedgerContract):
 
 
 @pytest.mark.nightly
-class TestSqliteLedgerInMemory(LedgerContract):
+class TestSqliteLedgerInMemory(LedgerContract, LedgerRules):
     @pytest.fixture
     def open_ledger(self, clock: SteppingClock) -> Iterator[OpenLedger]:
         opened: list[Ledger] = []

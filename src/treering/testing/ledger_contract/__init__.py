@@ -11,7 +11,7 @@ class TestMyLedger(LedgerContract):
 """
 
 from treering.testing.ledger_contract.claims import Claims
-from treering.testing.ledger_contract.evidence import Evidence, Summaries
+from treering.testing.ledger_contract.evidence import Evidence
 from treering.testing.ledger_contract.history import ChangeFeed, LedgerHistory
 from treering.testing.ledger_contract.reading import LedgerReads, Scopes
 from treering.testing.ledger_contract.reverting import Erasure, Reverting
@@ -23,7 +23,6 @@ from treering.testing.ledger_contract.writing import Writing
 class LedgerContract(
     Writing,
     Evidence,
-    Summaries,
     Claims,
     Work,
     LedgerReads,
