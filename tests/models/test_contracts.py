@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.messages import ToolCallPart as CallPart
-from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.models.function import FunctionModel
 
 import treering
 from model_endpoint import endpoint
@@ -151,14 +151,7 @@ def _function_model(answers) -> FunctionModel:
         given = next(left)
         return ModelResponse([TextPart(given)] if isinstance(given, str) else [_call(call) for call in given])
 
-    async def stream(messages, info):
-        given = next(left)
-        for word in given.splitlines(keepends=True) if isinstance(given, str) else ():
-            yield word
-        for at, call in enumerate(() if isinstance(given, str) else given):
-            yield {at: DeltaToolCall(call.name, json.dumps(dict(call.arguments)), tool_call_id=call.id)}
-
-    return FunctionModel(respond, stream_function=stream)
+    return FunctionModel(respond)
 
 
 def _call(call: ToolCall) -> CallPart:

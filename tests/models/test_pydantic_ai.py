@@ -301,16 +301,6 @@ def wishing(**changes):
     return reply
 
 
-def streamed(*deltas):
-    """Return the events of an answer that is told bit by bit."""
-    frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "qwen3"}
-    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
-    events = [{**frame, "choices": choice} for choice in choices]
-    events += [{**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
-    events += [{**frame, "choices": [], "usage": USAGE}]
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
-
-
 def test_tools_and_their_results_reach_an_endpoint_as_it_knows_them(endpoint, model):
     endpoint.reply((200, wishing()), (200, completion("It rains.", usage=USAGE)))
     messages = [SystemText("You know Ulm."), UserText("How is the weather?")]
@@ -336,72 +326,7 @@ def test_a_call_with_arguments_that_are_no_object_is_no_answer(endpoint, model):
         model.answer("How is the weather?", tools=[WEATHER])
 
 
-def test_an_endpoint_is_heard_bit_by_bit(endpoint, model):
-    endpoint.reply((200, streamed({"role": "assistant", "content": "It "}, {"content": "rains."})))
-    *words, last = model.stream("How is the weather?")
-
-    assert words == ["It ", "rains."]
-    assert (last.text, last.usage.input_tokens, last.usage.output_tokens) == ("It rains.", 1_000, 200)
-    assert endpoint.requests[0][2]["stream"] is True
-
-
-@pytest.mark.parametrize(("status", "expected"), [(401, InvalidInput), (429, Unavailable), (500, Unavailable)])
-def test_what_is_refused_bit_by_bit_is_one_of_our_errors(endpoint, model, status, expected):
-    endpoint.reply((status, ERROR))
-    with pytest.raises(expected) as refusal:
-        list(model.stream("Hello?"))
-    assert KEY not in json.dumps(refusal.value.as_dict())
-
-
-def test_what_is_no_stream_is_no_answer(endpoint, model):
-    endpoint.reply((200, b"<html>A login page</html>"))
-    with pytest.raises(Unavailable):
-        list(model.stream("Hello?"))
-
-
-def test_an_answer_that_stops_in_the_middle_is_given_up(opened):
-    async def stall(messages, info):
-        yield "It "
-        await asyncio.Event().wait()
-
-    stream = opened(PydanticAIModel(FunctionModel(stream_function=stall), timeout_seconds=0.2)).stream("Hello?")
-    assert next(stream) == "It "
-    with pytest.raises(Unavailable, match="in time"):
-        next(stream)
-
-
-def test_a_stream_that_is_closed_ends_the_request(opened):
-    ended = threading.Event()
-
-    async def tell(messages, info):
-        try:
-            while True:
-                yield "and "
-                await asyncio.sleep(0)
-        finally:
-            ended.set()
-
-    stream = opened(PydanticAIModel(FunctionModel(stream_function=tell))).stream("Hello?")
-    assert next(stream) == "and "
-    stream.close()
-    assert ended.wait(30)
-
-
-def test_what_cannot_be_heard_bit_by_bit_says_so(opened):
-    with pytest.raises(InvalidInput, match="cannot stream"):
-        list(opened(PydanticAIModel(Whole())).stream("Hello?"))
-
-
-class Whole(TestModel):
-    """A model that has no way to stream, as pydantic-ai tells it."""
-
-    __test__ = False
-
-    def request_stream(self, *_, **__):
-        raise NotImplementedError("no streaming")
-
-
-def test_what_a_stream_left_open_is_closed_in_the_loop_that_it_belongs_to():
+def test_a_generator_left_open_is_closed_in_its_own_loop():
     closed = []
 
     async def told():
@@ -412,12 +337,12 @@ def test_what_a_stream_left_open_is_closed_in_the_loop_that_it_belongs_to():
 
     left = told()
 
-    async def work(tell):
-        tell(await anext(left))
+    async def work():
+        return await anext(left)
 
     loop = ModelLoop(nullcontext())
     threads = {*threading.enumerate()}
-    assert list(loop.stream(work)) == [1]
+    assert loop.run(work()) == 1
     (thread,) = {*threading.enumerate()} - threads
     loop.close()
     thread.join(30)

@@ -1,4 +1,4 @@
-"""The port for language models: messages in, answers and usage out. Tools and streaming are optional.
+"""The port for language models: messages in, answers and usage out. Tools are optional.
 
 The simple case stays simple: `model.answer("Why?").text`.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from threading import Lock
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol
 from unicodedata import category
 from weakref import ReferenceType, ref
 
@@ -134,25 +134,6 @@ class LanguageModel(Protocol):
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
         """Estimate the cost of this many tokens in US dollars; `None` if the price is unknown."""
-        ...
-
-
-@runtime_checkable
-class Streaming(Protocol):
-    """A language model that can stream its answer."""
-
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        system: str = "",
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-    ) -> Iterator[str | Answer]:
-        """Yield the text of the answer in pieces, and finally the whole `Answer`. Raises the errors of `answer`.
-
-        Closing the iterator early stops the model.
-        """
         ...
 
 

@@ -2,12 +2,9 @@
 
 import json
 import logging
-import stat
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -19,7 +16,7 @@ from treering.core.policy import Policy
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.sources.reading.bounded_files import parse_toml, read_text_file
 from treering.system.address import MEMORY
-from treering.system.machine import make_folder, write_new
+from treering.system.machine import make_folder, replace_file
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,16 +52,9 @@ class FileAnchor:
 
     def write(self, anchor: Anchor) -> None:
         """Store a head. A new file is readable only by its owner; an existing one keeps its mode."""
-        temporary = self._path.with_name(f"{self._path.name}.{uuid4().hex}.tmp")
         try:
             make_folder(self._path.parent)
-            try:
-                write_new(temporary, json.dumps(anchor.model_dump()).encode())
-                with suppress(FileNotFoundError):
-                    temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
-                temporary.replace(self._path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            replace_file(self._path, json.dumps(anchor.model_dump()).encode())
         except OSError as error:
             raise Unavailable(
                 f"The anchor {self._path} cannot be written: {error.strerror}.",

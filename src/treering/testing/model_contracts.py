@@ -18,13 +18,11 @@ import pytest
 
 from treering.core.errors import InvalidInput
 from treering.ports.models import (
-    Answer,
     Embedder,
     LanguageModel,
     ModelText,
     PromptMessage,
     Reranker,
-    Streaming,
     SystemText,
     ToolCall,
     ToolResult,
@@ -229,38 +227,3 @@ class ModelContract:
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(model.answer, ["How is the weather?"] * 16))
         assert {answer.text for answer in answers} == {TALK}
-
-    def test_streamed_words_come_to_the_answer_which_is_last(self, model_giving: ModelGiving) -> None:
-        model = model_giving(TALK)
-        if not isinstance(model, Streaming):
-            pytest.skip("it gives whole answers only")
-        *words, last = model.stream("How is the weather?", system="Be brief.")
-        assert isinstance(last, Answer)
-        assert "".join(word for word in words if isinstance(word, str)) == last.text == TALK
-        assert last.usage.requests == 1
-        assert last.usage.output_tokens > 0
-
-    def test_a_streamed_call_of_a_tool_stands_in_the_answer(self, model_giving: ModelGiving) -> None:
-        model = model_giving([CALL])
-        if not isinstance(model, Streaming):
-            pytest.skip("it gives whole answers only")
-        *words, last = model.stream([UserText("How is the weather in Ulm?")], tools=[WEATHER])
-        assert isinstance(last, Answer)
-        assert [(call.name, dict(call.arguments)) for call in last.tool_calls] == [("weather", {"town": "Ulm"})]
-        assert "".join(word for word in words if isinstance(word, str)) == last.text
-
-    def test_a_stream_may_be_left_before_its_end(self, model_giving: ModelGiving) -> None:
-        model = model_giving(TALK, "Again.")
-        if not isinstance(model, Streaming):
-            pytest.skip("it gives whole answers only")
-        stream = model.stream("How is the weather?")
-        assert isinstance(next(stream), str)
-        del stream
-        assert model.answer("And now?").text == "Again."
-
-    def test_what_is_refused_is_refused_when_streamed(self, model_giving: ModelGiving) -> None:
-        model = model_giving(TALK)
-        if not isinstance(model, Streaming):
-            pytest.skip("it gives whole answers only")
-        with pytest.raises(InvalidInput):
-            list(model.stream([]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from importlib.util import find_spec
@@ -103,23 +103,6 @@ class PydanticAIModel:
         request = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):
             return self._answer(self._loop.run(request.answer()), words_of(prompt, tools) + system)
-
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        system: str = "",
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-    ) -> Iterator[str | Answer]:
-        """Yield the text of the answer in pieces, and finally the whole `Answer`. Raises the errors of `answer`.
-
-        Raises `InvalidInput` if the provider cannot stream. Closing the iterator ends the request.
-        """
-        request = self._request(prompt, system, tools, max_output_tokens)
-        with translating(self.model_id, self._secret):
-            for piece in self._loop.stream(request.stream):
-                yield piece if isinstance(piece, str) else self._answer(piece, words_of(prompt, tools) + system)
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
         """Estimate the cost of this many tokens in US dollars, from the price list of pydantic-ai.
@@ -250,19 +233,6 @@ class ScriptedModel:
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
         input_tokens = estimate_tokens(system + words_of(prompt, tools))
         return Answer(text, Usage(1, input_tokens, estimate_tokens(text), Decimal(0)), calls)
-
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        system: str = "",
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-    ) -> Iterator[str | Answer]:
-        """Yield the next answer line by line, then the whole `Answer`."""
-        answer = self.answer(prompt, system=system, tools=tools, max_output_tokens=max_output_tokens)
-        yield from answer.text.splitlines(keepends=True)
-        yield answer
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:  # noqa: ARG002 - the port's
         """Return 0."""

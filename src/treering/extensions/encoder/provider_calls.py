@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 _CLOSING_SECONDS = 5.0
 
 Result = TypeVar("Result")
-Told = TypeVar("Told")
 
 
 class ModelLoop:
@@ -40,18 +37,6 @@ class ModelLoop:
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         try:
             return future.result()
-        finally:
-            future.cancel()
-
-    def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
-        """Run `work` in the loop and yield the values that it passes on. Closing the iterator cancels it."""
-        values: SimpleQueue[tuple[Told] | None] = SimpleQueue()
-        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: values.put((one,))), self._started())
-        future.add_done_callback(lambda _: values.put(None))
-        try:
-            while one := values.get():
-                yield one[0]
-            future.result()
         finally:
             future.cancel()
 
@@ -81,7 +66,7 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_what_is_left(loop: asyncio.AbstractEventLoop) -> None:
-    """Close remaining streams, in the loop to which their connections belong."""
+    """Cancel remaining work and close generators, in the loop to which their connections belong."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -110,8 +95,6 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
         raise _translated(error, model, secret) from None
     except UserError as error:
         raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
-    except NotImplementedError:
-        raise InvalidInput(f"{model} cannot stream its answer.", hint="Request complete answers instead.") from None
     except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
         # The providers' packages do not validate responses: a login page or odd JSON makes them fail.
         raise _garbled(model) from None

@@ -1,21 +1,17 @@
 """One request to a language model through pydantic-ai. Imported on the first request, because it needs the extra."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.direct import model_request
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
     SystemPromptPart,
     TextPart,
-    TextPartDelta,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -45,20 +41,6 @@ class Request:
             model_request_parameters=self.parameters,
             instrument=False,
         )
-
-    async def stream(self, tell: Callable[[str | ModelResponse], None]) -> None:
-        """Pass on the text of the answer in pieces, and finally the complete answer."""
-        async with model_request_stream(
-            self.model,
-            self.messages,
-            model_settings=self.settings,
-            model_request_parameters=self.parameters,
-            instrument=False,
-        ) as stream:
-            async for event in stream:
-                if words := _words(event):
-                    tell(words)
-            tell(stream.get())
 
 
 def request_of(
@@ -109,11 +91,3 @@ def _part(message: SystemText | UserText | ToolResult) -> ModelRequestPart:
             return UserPromptPart(text)
         case ToolResult(call, text):
             return ToolReturnPart(call.name, text, call.id)
-
-
-def _words(event: ModelResponseStreamEvent) -> str:
-    match event:
-        case PartStartEvent(part=TextPart(content=words)) | PartDeltaEvent(delta=TextPartDelta(content_delta=words)):
-            return words
-        case _:
-            return ""
