@@ -1,2 +1,2 @@
-from treering.frameworks.langgraph import TreeringSaver as TreeringSaver
-from treering.frameworks.langgraph import TreeringStore as TreeringStore
+from treering.frameworks.langgraph.saver import TreeringSaver as TreeringSaver
+from treering.frameworks.langgraph.store import TreeringStore as TreeringStore

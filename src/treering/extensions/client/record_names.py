@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
@@ -45,6 +46,11 @@ class RecordCollection:
     def name(self, key: str) -> "RecordName":
         """Return the name of a record."""
         return RecordName(self, key)
+
+
+def key_of(*parts: str) -> str:
+    """Return the key of a record, made of parts that may contain any characters."""
+    return "/".join(quote(part, safe="") for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

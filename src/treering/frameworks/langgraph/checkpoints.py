@@ -8,14 +8,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import quote
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, get_checkpoint_id, writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, key_of
 from treering.extensions.client.records import Records
 
 Kind = Literal["checkpoint", "write", "blob"]
@@ -35,7 +34,7 @@ class CheckpointPlace:
 
     def name(self, collection: RecordCollection, kind: Kind, *parts: str) -> RecordName:
         """Return the name of a record of this place."""
-        return collection.name(path(kind, self.thread, self.namespace, *parts))
+        return collection.name(key_of(kind, self.thread, self.namespace, *parts))
 
     def config(self, identity: str) -> RunnableConfig:
         """Return the configuration that names a checkpoint of this place."""
@@ -86,11 +85,6 @@ class KeptCheckpoint:
         return {
             channel: place.name(collection, "blob", channel, str(version)) for channel, version in self.versions.items()
         }
-
-
-def path(*parts: str) -> str:
-    """Return the key of parts that may hold any characters."""
-    return "/".join(quote(part, safe="") for part in parts)
 
 
 def place_of(record: KeptRecord) -> CheckpointPlace:
@@ -167,7 +161,7 @@ class CheckpointRecords:
 
     def _writes(self, kept: KeptCheckpoint) -> Iterable[Mapping[str, Any]]:
         place = kept.place
-        found = self.records.all_of(self.collection, below=path("write", place.thread, place.namespace, kept.id))
+        found = self.records.all_of(self.collection, below=key_of("write", place.thread, place.namespace, kept.id))
         return sorted(
             (record.value for record in found),
             key=lambda write: writes_sort_key(write["path"], write["task"], write["index"]),
@@ -230,7 +224,7 @@ class CheckpointRecords:
 
     def all_of(self, kind: Kind, *parts: str) -> Sequence[KeptRecord]:
         """Return the records of a kind, optionally only of a thread or one of its namespaces."""
-        return self.records.all_of(self.collection, below=path(kind, *parts))
+        return self.records.all_of(self.collection, below=key_of(kind, *parts))
 
     def remove(self, found: Sequence[KeptRecord]) -> None:
         """Withdraw records, or erase them."""

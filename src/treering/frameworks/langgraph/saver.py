@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from treering.core.errors import InvalidInput
-from treering.extensions.client.record_names import RecordCollection
+from treering.extensions.client.record_names import RecordCollection, key_of
 from treering.extensions.client.records import Records
 from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.frameworks.langgraph.checkpoints import (
@@ -32,7 +32,6 @@ from treering.frameworks.langgraph.checkpoints import (
     copied,
     drafted,
     packed,
-    path,
 )
 from treering.surfaces.python.space import Space
 
@@ -76,7 +75,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         place, identity = _place(config), get_checkpoint_id(config)
         records = self._client.records
         if not identity:
-            record = records.last_of(self._collection, path("checkpoint", place.thread, place.namespace))
+            record = records.last_of(self._collection, key_of("checkpoint", place.thread, place.namespace))
         else:
             name = place.name(self._collection, "checkpoint", identity)
             record = records.get([name]).get(name)

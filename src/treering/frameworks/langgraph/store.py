@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from langgraph.store.base import (
     BaseStore,
@@ -26,7 +25,7 @@ from langgraph.store.base import (
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
-from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
+from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, key_of
 from treering.extensions.client.records import Records, searchable
 from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.verbs.engine import retry_on_conflict
@@ -107,14 +106,9 @@ class StoredItem:
         return parse_time(told) if told else None
 
 
-def below(namespace: Iterable[str]) -> str:
-    """Return the key prefix of the records of a namespace."""
-    return "/".join(quote(part, safe="") for part in namespace)
-
-
 def name_of(collection: RecordCollection, namespace: Namespace, key: str) -> RecordName:
     """Return the name of the record of an item."""
-    return collection.name(below((*namespace, key)))
+    return collection.name(key_of(*namespace, key))
 
 
 def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime) -> RecordDraft:
@@ -139,7 +133,7 @@ def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mappi
         Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
     ]
     if namespace:
-        parts.append(Compare("origin", "prefix", f"{collection.origin(below(namespace))}/"))
+        parts.append(Compare("origin", "prefix", f"{collection.origin(key_of(*namespace))}/"))
     return And(tuple(parts))
 
 
@@ -298,7 +292,7 @@ class TreeringStore(BaseStore):
 
     def _items(self, records: Records, namespace: Namespace) -> list[StoredItem]:
         """Return the items of a namespace and the namespaces below it, last updated first."""
-        stored = map(StoredItem, records.all_of(self._collection, below=below(namespace)))
+        stored = map(StoredItem, records.all_of(self._collection, below=key_of(*namespace)))
         depth = len(namespace)
         items = [one for one in stored if one.namespace[:depth] == tuple(namespace)]
         return sorted(items, key=lambda one: one.record.updated_at, reverse=True)
