@@ -10,6 +10,7 @@ from io import BytesIO
 from itertools import pairwise
 from statistics import median
 from typing import Any
+from unicodedata import normalize
 
 from treering.extensions.documents.contents import DocumentContents, DocumentDamaged, DocumentUnit, heading_path, plain
 
@@ -178,8 +179,7 @@ def _readable(text: str) -> str:
     """Join words that are hyphenated at line ends, and replace ligatures by letters."""
     text = _MARKED_HYPHEN.sub("", text)
     text = _PLAIN_HYPHEN.sub("", text)
-    for ligature, letters in _LIGATURES.items():
-        text = text.replace(ligature, letters)
+    text = _LIGATURE.sub(lambda match: normalize("NFKC", match[0]), text)
     lines = [line.rstrip() for line in plain(text).split("\n")]
     return _EMPTY_LINES.sub("\n\n", "\n".join(lines)).strip()
 
@@ -187,12 +187,4 @@ def _readable(text: str) -> str:
 _MARKED_HYPHEN = re.compile(r"[\ufffe\u00ad\x02]\s*")
 _PLAIN_HYPHEN = re.compile(r"(?<=[^\W\d_]{2})-[ \t]*\r?\n[ \t]*(?=[a-zäöüßàâçéèêëîïôûùœæñáíóú]{2})")
 _EMPTY_LINES = re.compile(r"\n{3,}")
-_LIGATURES = {
-    "\ufb00": "ff",
-    "\ufb01": "fi",
-    "\ufb02": "fl",
-    "\ufb03": "ffi",
-    "\ufb04": "ffl",
-    "\ufb05": "st",
-    "\ufb06": "st",
-}
+_LIGATURE = re.compile(r"[\ufb00-\ufb06]")

@@ -34,7 +34,7 @@ class NotebookFormat:
         """Read a notebook, without images and other data; `None` if it is not one."""
         decoded = decode(data)
         try:
-            notebook = _mapping(json.loads(decoded.text) if decoded else None)
+            notebook = _table(json.loads(decoded.text) if decoded else None)
         except (ValueError, RecursionError):
             return None
         cells = notebook.get("cells")
@@ -53,7 +53,7 @@ class NotebookFormat:
                 pieces.add(pointer, text, heading=heading, role="code")
                 for at, printed in _outputs(cell.get("outputs")):
                     pieces.add(pointer_to("cells", number, "outputs", at), printed, heading=heading, role="data")
-        language = _mapping(_mapping(notebook.get("metadata")).get("kernelspec")).get("language")
+        language = _table(_table(notebook.get("metadata")).get("kernelspec")).get("language")
         named = {"language": well_formed(language)} if isinstance(language, str) and language else {}
         return DocumentDraft(
             "structured",
@@ -67,14 +67,14 @@ class NotebookFormat:
 def _outputs(outputs: Any) -> Iterator[tuple[int, str]]:
     """Yield the output of a cell, shortened: streams, results in plain text, and errors."""
     for at, one in enumerate(outputs if isinstance(outputs, list) else []):
-        output = _mapping(one)
+        output = _table(one)
         match output.get("output_type"):
             case "stream":
                 text = _text(output.get("text"))
             case "error":
                 text = f"{output.get('ename')}: {output.get('evalue')}"
             case _:
-                text = _text(_mapping(output.get("data")).get("text/plain"))
+                text = _text(_table(output.get("data")).get("text/plain"))
         lines = _ESCAPES.sub("", text).strip().splitlines()
         shown = "\n".join(lines[:_OUTPUT_LINES])[:_OUTPUT_CHARS]
         if shown:
@@ -86,10 +86,6 @@ def _text(source: Any) -> str:
     if isinstance(source, list):
         return "".join(one for one in source if isinstance(one, str))
     return source if isinstance(source, str) else ""
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 Table = Mapping[str, Any]

@@ -19,16 +19,11 @@ from treering.verbs.envelope import Envelope, Mode, Verb, parse
 
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
-_OPTIONS = {
-    _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}"
-    for name in RecordFlags.__dataclass_fields__
-    if any(_PLURALS.get(name, name) in payload.model_fields for payload in PAYLOADS.values())
-}
-"""The option of each field of a payload."""
 _FLAGS = {
     _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}" for name in RecordFlags.__dataclass_fields__
 }
 """The option of each field of an input."""
+_OF_PAYLOADS = frozenset(name for payload in PAYLOADS.values() for name in payload.model_fields)
 EXTRA = "Extra inputs are not permitted"
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
@@ -135,7 +130,7 @@ def naming_options(error: InvalidInput) -> InvalidInput:
             details=error.details,
         )
     named = [one["field"].rpartition("payload.")[2] for one in fields]
-    options = [_OPTIONS[name] for name in dict.fromkeys(named) if name in _OPTIONS]
+    options = [_FLAGS[name] for name in dict.fromkeys(named) if name in _FLAGS and name in _OF_PAYLOADS]
     if not options:
         return error
     hint = f"Give {' and '.join(options)}. Nothing was changed."

@@ -1,5 +1,6 @@
 """The verb `lint`: find drift and repair it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from operator import attrgetter
@@ -165,9 +166,6 @@ def _lint(
     rules = _every_rule() if mode == "all" else rules_by_mode()[mode]
     findings, _ = _findings(call, rules, given)
     findings.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
-    counts: dict[str, int] = {}
-    for one in findings:
-        counts[one.rule] = counts.get(one.rule, 0) + 1
     shown = tuple(findings[: options.limit])
     return LintReport(
         verb="lint",
@@ -176,7 +174,7 @@ def _lint(
         status="ok" if findings else "empty",
         ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
         findings=shown,
-        counts=counts,
+        counts=Counter(one.rule for one in findings),
         warnings=_unknown_silenced(call),
         silenced=call.engine.ledger.policy.silenced_rules,
     )

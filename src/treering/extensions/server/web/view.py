@@ -132,6 +132,11 @@ class PageView:
         return self.number("as_of", default=0, most=_LARGEST) or None
 
     @property
+    def moment(self) -> dict[str, Any]:
+        """The shown state as an option of operations; empty: now."""
+        return {"as_of": self.as_of} if self.as_of else {}
+
+    @property
     def scope(self) -> str:
         """The shown scope, including the scopes below it."""
         return self.text("scope") or self.space.scope
@@ -160,15 +165,15 @@ class PageView:
 
     def overview(self) -> Overview:
         """Return an overview of the space: its contents and pending work."""
-        return self.perform(OVERVIEW, {}, **({"as_of": self.as_of} if self.as_of else {}))
+        return self.perform(OVERVIEW, {}, **self.moment)
 
     def link(self, path: str = "", /, **params: Any) -> str:
         """Return the address of a page of this space, at the same moment or of the same tree.
 
         Parameters without a value are left out.
         """
-        moment = {"as_of": self.as_of} if self.as_of else {"at": self.text("at")}
-        query = {name: value for name, value in {**moment, **params}.items() if value}
+        about = self.moment or {"at": self.text("at")}
+        query = {name: value for name, value in {**about, **params}.items() if value}
         where = f"{self.base}/{quote(path, safe='/:')}" if path else self.home
         return f"{where}?{urlencode(query, safe=':/')}" if query else where
 

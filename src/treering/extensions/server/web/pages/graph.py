@@ -268,8 +268,7 @@ def _around_what_matters(view: PageView) -> tuple[GraphNode, list[GraphNode]]:
 
 
 def _begun(view: PageView, relation: str, given: dict[str, Any], most: int) -> list[GraphNode]:
-    moment = {"as_of": view.as_of} if view.as_of else {}
-    listed = view.perform(OBJECTS, given, descend=True, limit=_LISTED, **moment).items
+    listed = view.perform(OBJECTS, given, descend=True, limit=_LISTED, **view.moment).items
     # A summary is shown on the page of its conversation.
     standing = [one for one in listed if (one.current or one.status == "stale") and one.kind != "summary"]
     standing.sort(key=lambda one: one.kind not in _FIRST_OF_ALL)  # otherwise the newest first, as they come

@@ -1,5 +1,6 @@
 """The timeline of changes, the work, and a live view of stored and recalled objects."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -52,7 +53,6 @@ def timeline(view: PageView) -> Rendered:
     last = min(view.as_of or overview.sequence, overview.sequence)
     changes, first = _changes(view, last) if last else ((), 1)
     by_day = [(day, list(group)) for day, group in groupby(changes, key=lambda change: change.time[:10])]
-    moment = {"as_of": view.as_of} if view.as_of else {}
     return Rendered(
         "timeline.html",
         {
@@ -62,7 +62,7 @@ def timeline(view: PageView) -> Rendered:
             "class_of": class_of,
             "earlier": first - 1,
             "decisions": view.perform(
-                OBJECTS, {"type": "knowledge", "kinds": ["decision"]}, descend=True, limit=_DECISIONS, **moment
+                OBJECTS, {"type": "knowledge", "kinds": ["decision"]}, descend=True, limit=_DECISIONS, **view.moment
             ),
             "command": ("treering", "log"),
         },
@@ -95,8 +95,7 @@ def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> 
 
 def work(view: PageView) -> Rendered:
     """Show open work, finished work, and the activities."""
-    moment = {"as_of": view.as_of} if view.as_of else {}
-    options_given = {"descend": True, "limit": _LISTED, **moment}
+    options_given = {"descend": True, "limit": _LISTED, **view.moment}
     return Rendered(
         "work.html",
         {
@@ -157,10 +156,9 @@ def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
     first, last = min(times), max(times)
     step = next((step for step in _STEPS if (last - first) / step <= _BARS - 1), _STEPS[-1])
     start = _floor(first, step)
-    counts: dict[tuple[int, ChangeClass], int] = {}
-    for when, change in zip(times, changes, strict=True):
-        place = (int((when - start) / step), class_of(change))
-        counts[place] = counts.get(place, 0) + 1
+    counts = Counter(
+        (int((when - start) / step), class_of(change)) for when, change in zip(times, changes, strict=True)
+    )
     number = int((last - start) / step) + 1
     width = WIDTH / max(number, 12)
     sums = _sums(counts)
@@ -195,9 +193,9 @@ def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, wi
 
 
 def _sums(counts: dict[tuple[int, ChangeClass], int]) -> dict[int, int]:
-    sums: dict[int, int] = {}
+    sums = Counter[int]()
     for (place, _), count in counts.items():
-        sums[place] = sums.get(place, 0) + count
+        sums[place] += count
     return sums
 
 
