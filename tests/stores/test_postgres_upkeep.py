@@ -8,7 +8,7 @@ from postgres_spaces import new_space, open_target
 
 from treering.core.errors import Corrupt
 from treering.core.patch import Erase
-from treering.extensions.postgres.connection.primary import see_space
+from treering.extensions.postgres.connection.primary import number_of, see_name, see_number
 from treering.extensions.postgres.index.index import PostgresIndex
 from treering.extensions.postgres.index.words import _WAITING
 from treering.extensions.postgres.ledger.ledger import PostgresLedger
@@ -146,5 +146,6 @@ def test_rebuild_repairs_damaged_postings(server, clock):
 def change(server, name, sql):
     """Change rows of one space behind the back of Treering."""
     with psycopg.connect(server.url(), autocommit=False) as owner:
-        see_space(owner, name)
+        see_name(owner, name)
+        see_number(owner, number_of(owner, name))
         owner.execute(sql)

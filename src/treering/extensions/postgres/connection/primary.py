@@ -333,12 +333,3 @@ def number_of(connection: psycopg.Connection, name: str) -> int | None:
     """Return the number of the space that the transaction sees by name, or `None`."""
     row = connection.execute(_NUMBER_OF, (name,)).fetchone()
     return None if row is None else int(row[0])
-
-
-def see_space(connection: psycopg.Connection, name: str) -> int | None:
-    """Make a transaction see the rows of a space; return its number, or `None` if it does not exist."""
-    see_name(connection, name)
-    number = number_of(connection, name)
-    if number is not None:
-        see_number(connection, number)
-    return number
