@@ -462,6 +462,10 @@ class WordTable:
             self._postings.clear()
             self._changed, self._cached = [], 0
 
+    def held(self, terms: Iterable[str]) -> set[str]:
+        """Return the terms with cached postings."""
+        return self._postings.keys() & terms
+
     def find(self, term: str) -> Postings | None:
         """Return the cached postings of a term."""
         if term in self._postings:

@@ -182,18 +182,16 @@ class _Scale:
         width = self.high - self.low
         return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
 
-    def placed(self, share: float) -> Iterator[tuple[int, float]]:
+    def placed(self, share: float) -> dict[int, float]:
         """Scale all scores at once, because an arm may have thousands; expected ones are weighted by `share`."""
-        low, width = self.low, self.high - self.low
+        low, high, width, middle = self.low, self.high, self.high - self.low, self.unknown
         if width <= 0:
-            return ((key, 0.0) for key in self.scores)
-        shares = ((key, (raw - low) / width) for key, raw in self._counted.items())
-        # Calls of `min` and `max` would cost more than everything else.
-        places = ((key, 0.0 if of < 0 else 1.0 if of > 1 else of) for key, of in shares)
-        if not self.expected or share == 1:
-            return places
-        middle = self.unknown
-        return ((key, middle + share * (of - middle) if key in self.expected else of) for key, of in places)
+            return dict.fromkeys(self.scores, 0.0)
+        # Calls of `place` would cost more than everything else.
+        places = {
+            key: 0.0 if raw < low else 1.0 if raw > high else (raw - low) / width for key, raw in self._counted.items()
+        }
+        return places | {key: middle + share * (places[key] - middle) for key in self.expected}
 
     @property
     def _counted(self) -> Mapping[int, float]:
@@ -237,7 +235,7 @@ def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mappin
     totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
     for arm, share in shares.items():
         scale = scales[arm]
-        for key, placed in scale.placed(weights.get(QUICK, 1.0)):
+        for key, placed in scale.placed(weights.get(QUICK, 1.0)).items():
             totals[key] += share * (placed - scale.unknown)
     return totals
 
