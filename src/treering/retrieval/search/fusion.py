@@ -12,7 +12,7 @@ from functools import cached_property
 from heapq import nsmallest
 from math import inf, nextafter
 from statistics import median_low
-from typing import cast
+from typing import NamedTuple, cast
 
 from treering.ports.passages import AskedDays, Passage
 from treering.retrieval.index.passages import days_of
@@ -57,8 +57,7 @@ class ArmScore:
     normalised: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """A candidate with its score between 0 and 1, and its parts by arm."""
 
     key: int
@@ -128,8 +127,8 @@ def favour(
         return list(ranked[:limit])
     whole = 1 + sum(weights[name] for name in clues)
     favoured = [
-        replace(
-            hit,
+        Fused(
+            hit.key,
             score=(hit.score + sum(weights[name] * scores.get(hit.key, 0.0) for name, scores in clues.items())) / whole,
             parts=_with_more(
                 hit.parts,
@@ -149,12 +148,12 @@ def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[
     """Move the candidates with these keys before all others, in their order. Scores stay between 0 and 1."""
     best = max((hit.score for hit in ranked if hit.key not in keys), default=0.0)
     first = [
-        replace(hit, score=best + (1 - best) * hit.score, parts=_with_more(hit.parts, {arm: ArmScore(0, 1.0, 1.0)}))
+        Fused(hit.key, best + (1 - best) * hit.score, _with_more(hit.parts, {arm: ArmScore(0, 1.0, 1.0)}))
         for hit in ranked
         if hit.key in keys
     ]
     most = nextafter(min((hit.score for hit in first), default=inf), 0)  # a tie would be sorted by key
-    return [*first, *(replace(hit, score=min(hit.score, most)) for hit in ranked if hit.key not in keys)]
+    return [*first, *(hit._replace(score=min(hit.score, most)) for hit in ranked if hit.key not in keys)]
 
 
 @dataclass(frozen=True)
@@ -260,7 +259,7 @@ def _with_neighbours(hit: Fused, scores: Sequence[float], share: float) -> Fused
     own = hit.score * (2 - len(scores))
     score = (hit.score + share * (sum(scores) + own)) / (1 + 2 * share)
     part = ArmScore(0, sum(scores), sum(scores) / 2)
-    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: part}))
+    return Fused(hit.key, score, _with_more(hit.parts, {NEIGHBOURS: part}))
 
 
 _DAY = timedelta(days=1)
