@@ -25,8 +25,8 @@ RESCORED = 8_000
 _MAGNITUDE_BITS = 3
 """Bits of the magnitudes of a query's components, with which rows are ranked by the signs of their components.
 
-With signs alone, the best 8,000 rows contain 85 % of the ten nearest of 137,000 passages of code and 95 % of 300,000 of
-prose; with 2 bits 98 and 99.6 %, with 3 bits 99.6 and 99.7 %, and 4 bits find no more (vectors of `benchmarks scale`).
+With signs alone, the best 8,000 rows contain 85 % of the ten nearest of 137,000 passages of code and 96 % of 200,000 of
+prose; with 2 bits 98.1 and 99.6 %, with 3 bits 99.6 and 99.7 %, with 4 bits 99.9 and 99.6 % (`benchmarks scale`).
 """
 
 # Components are stored as 16-bit fixed point: as exact as half precision for a unit vector (cosines within 5e-5 of
