@@ -93,6 +93,17 @@ def test_beyond_the_exact_rows_nearly_all_of_the_true_nearest_are_found():
     assert recall >= 0.95
 
 
+def test_signs_of_large_components_count_more():
+    spread = np.geomspace(1, 0.05, DIMENSION)
+    vectors = (np.random.default_rng(6).standard_normal((6_050, DIMENSION)) * spread).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    table = VectorTable(DIMENSION, exact_rows=1_000, rescored=300)
+    table.add(np.arange(6_000), vectors[:6_000])
+    found = [set(table.search(query, limit=10)[0].tolist()) for query in vectors[6_000:]]
+    true = [set(np.argsort(-(vectors[:6_000] @ query))[:10].tolist()) for query in vectors[6_000:]]
+    assert sum(len(a & b) for a, b in zip(found, true, strict=True)) >= 0.8 * 10 * 50
+
+
 def test_a_filter_that_leaves_few_rows_is_answered_exactly_in_a_large_table():
     vectors = clustered(rows=3_000, clusters=30, seed=2)
     table = VectorTable(DIMENSION, exact_rows=400, rescored=10)

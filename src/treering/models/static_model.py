@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import as_file, files
 from itertools import chain
 from threading import Lock
@@ -126,7 +127,7 @@ class StaticEmbedder:
     def _loaded(self) -> _Tables:
         with self._loading:
             if self._tables is None:
-                self._tables = _load(self._folder)
+                self._tables = _load(self._folder) if self._folder else _shipped()
             return self._tables
 
 
@@ -243,11 +244,15 @@ def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, 
         yield held
 
 
-def _load(folder: Traversable | None) -> _Tables:
-    place = shipped.place_of_model()
-    ours = folder or files(__package__) / _FOLDER
-    known = vocabulary()
-    return _Tables(_Words(place, known, max(map(len, known))), _mapped(ours, VECTORS), _mapped(ours, WEIGHTS))
+@cache
+def _shipped() -> _Tables:
+    """Return the tables that come with Treering, which all embedders of a process share."""
+    return _load(files(__package__) / _FOLDER)
+
+
+def _load(folder: Traversable) -> _Tables:
+    place, known = shipped.place_of_model(), vocabulary()
+    return _Tables(_Words(place, known, max(map(len, known))), _mapped(folder, VECTORS), _mapped(folder, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:

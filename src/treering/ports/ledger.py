@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import render_time
@@ -55,8 +55,7 @@ class noted:  # noqa: N801 - it is called like a function
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The metadata of an object for lists and checks, without its content."""
 
     id: str

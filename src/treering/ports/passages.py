@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from treering.core.evidence import Triple
 from treering.core.filters import EVERYTHING, Filter
@@ -62,8 +62,7 @@ class Passage:
     place_role: str = "prose"
 
 
-@dataclass(frozen=True, slots=True)
-class PassageHead:
+class PassageHead(NamedTuple):
     """The metadata of a hit before its text is read from the ledger."""
 
     key: int

@@ -15,7 +15,7 @@ from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Retrieval
-from treering.retrieval.text.typed_words import TypedWords, WordsKnown
+from treering.retrieval.text.typed_words import WordsKnown
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
 from treering.verbs.reading import ReadOptions
@@ -95,7 +95,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
-    words = TypedWords.of(question.text).sought()
+    words = question.typed.sought()
     terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
     (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     known = WordsKnown.of(words, found.counts).told()

@@ -157,9 +157,9 @@ def question_of(
     )
     reach = Reach(call.scope, descend=True)
     if doubtful := question.doubtful():
-        misspelt = doubtful - _counts(engine, reach, doubtful).keys()
-        spellings = frozenset[str]().union(*map(spellings_of, misspelt))
-        question = question.corrected(misspelt, _counts(engine, reach, spellings)) if misspelt else question
+        spellings = {term: spellings_of(term) for term in doubtful - _counts(engine, reach, doubtful).keys()}
+        if spellings:
+            question = question.corrected(spellings, _counts(engine, reach, set().union(*spellings.values())))
     if not (compounds := question.compounds()):
         return question
     parts = {term for one in compounds for term in (*one.whole, *one.parts)}

@@ -22,8 +22,12 @@ Stored = npt.NDArray[np.int16]
 MAX_KEY = 2**28
 EXACT_ROWS = 20_000
 RESCORED = 8_000
-RESCORED_SHARE = 25
-"""One row in this many is rescored, if that is more than `rescored`; dense tables need more."""
+_MAGNITUDE_BITS = 3
+"""Bits of the magnitudes of a query's components, with which rows are ranked by the signs of their components.
+
+With signs alone, the best 8,000 rows contain 85 % of the ten nearest of 137,000 passages of code and 96 % of 200,000 of
+prose; with 2 bits 98.1 and 99.6 %, with 3 bits 99.6 and 99.7 %, with 4 bits 99.9 and 99.6 % (`benchmarks scale`).
+"""
 
 # Components are stored as 16-bit fixed point: as exact as half precision for a unit vector (cosines within 5e-5 of
 # float32), and numpy converts them to floats seven times faster. The scale allows vectors slightly longer than 1.
@@ -92,8 +96,8 @@ class VectorTable:
 
     Keys are row ids from 0 to 2**28, preferably dense, because every possible key up to the greatest takes 4 bytes. Up
     to `exact_rows` rows, or rows allowed by a filter, every cosine is computed. In larger tables, rows are ranked by
-    the number of components that agree with the query in sign, and cosines are computed for the best `rescored` of
-    them (at least one in 25). Results depend only on the content and the query, not on the order of changes.
+    the components of the query whose sign they have, weighted by magnitude, and cosines are computed for the best
+    `rescored` of them. Results depend only on the content and the query, not on the order of changes.
 
     Not thread-safe: the caller must not search during `add` or `discard`.
     """
@@ -274,23 +278,32 @@ class VectorTable:
         return in_order
 
     def _promising(self, query: npt.NDArray[np.float32], rows: Rows | None, limit: int) -> Rows:
-        """Return the rows (of `None`: all) with most components that agree with the query in sign, including ties."""
+        """Return the rows (of `None`: all) whose signs disagree least with the query, including ties."""
         disagreements = self._disagreements(query)
         if rows is not None:
             disagreements = disagreements[rows]
-        wanted = max(self._rescored, len(disagreements) // RESCORED_SHARE, 2 * limit)
+        wanted = max(self._rescored, 2 * limit)
         at_most = np.cumsum(np.bincount(disagreements))
         chosen: Rows = np.flatnonzero(disagreements <= np.searchsorted(at_most, wanted))
         return chosen if rows is None else rows[chosen]
 
     def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-        wanted = _sign_bits(query[np.newaxis])
-        counts = np.empty(self._count, np.uint16)
+        """Return, by row, the sum of the magnitudes of the query's components with another sign than the row has.
+
+        Magnitudes are whole numbers, added up bit by bit from the highest. The sum of 9,000 components fits.
+        """
+        wanted, magnitudes = _sign_bits(query[np.newaxis]), np.abs(query)
+        largest = float(magnitudes.max()) or 1.0
+        levels = np.rint(magnitudes * ((2**_MAGNITUDE_BITS - 1) / largest)).astype(np.int16)
+        bits = [_sign_bits(levels[np.newaxis] & 2**bit) for bit in reversed(range(_MAGNITUDE_BITS))]
+        sums = np.zeros(self._count, np.uint16)
         for block in _blocks(self._count, _SIGNS_BLOCK):
             check_interrupt()
-            differing = np.bitwise_count(self._signs[:, block] ^ wanted)
-            np.sum(differing, axis=0, dtype=np.uint16, out=counts[block])
-        return counts
+            differing, of_block = self._signs[:, block] ^ wanted, sums[block]
+            for bit in bits:
+                of_block *= 2
+                of_block += np.sum(np.bitwise_count(differing & bit), axis=0, dtype=np.uint16)
+        return sums
 
     def _rough_cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
         """Compute cosines fast; their last bits depend on the position of a row in the table."""
@@ -448,6 +461,10 @@ class WordTable:
         else:
             self._postings.clear()
             self._changed, self._cached = [], 0
+
+    def held(self, terms: Iterable[str]) -> set[str]:
+        """Return the terms with cached postings."""
+        return self._postings.keys() & terms
 
     def find(self, term: str) -> Postings | None:
         """Return the cached postings of a term."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median_low
 
 from treering.ports.passages import PassageHead
@@ -65,8 +65,7 @@ def rank_in_files(
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))
     return [
-        replace(one.hit, score=of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)})
-        for of, one in ordered
+        Fused(one.hit.key, of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)}) for of, one in ordered
     ]
 
 

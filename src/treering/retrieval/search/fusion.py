@@ -12,7 +12,7 @@ from functools import cached_property
 from heapq import nsmallest
 from math import inf, nextafter
 from statistics import median_low
-from typing import cast
+from typing import NamedTuple, cast
 
 from treering.ports.passages import AskedDays, Passage
 from treering.retrieval.index.passages import days_of
@@ -57,8 +57,7 @@ class ArmScore:
     normalised: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """A candidate with its score between 0 and 1, and its parts by arm."""
 
     key: int
@@ -128,8 +127,8 @@ def favour(
         return list(ranked[:limit])
     whole = 1 + sum(weights[name] for name in clues)
     favoured = [
-        replace(
-            hit,
+        Fused(
+            hit.key,
             score=(hit.score + sum(weights[name] * scores.get(hit.key, 0.0) for name, scores in clues.items())) / whole,
             parts=_with_more(
                 hit.parts,
@@ -149,12 +148,12 @@ def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[
     """Move the candidates with these keys before all others, in their order. Scores stay between 0 and 1."""
     best = max((hit.score for hit in ranked if hit.key not in keys), default=0.0)
     first = [
-        replace(hit, score=best + (1 - best) * hit.score, parts=_with_more(hit.parts, {arm: ArmScore(0, 1.0, 1.0)}))
+        Fused(hit.key, best + (1 - best) * hit.score, _with_more(hit.parts, {arm: ArmScore(0, 1.0, 1.0)}))
         for hit in ranked
         if hit.key in keys
     ]
     most = nextafter(min((hit.score for hit in first), default=inf), 0)  # a tie would be sorted by key
-    return [*first, *(replace(hit, score=min(hit.score, most)) for hit in ranked if hit.key not in keys)]
+    return [*first, *(hit._replace(score=min(hit.score, most)) for hit in ranked if hit.key not in keys)]
 
 
 @dataclass(frozen=True)
@@ -182,18 +181,16 @@ class _Scale:
         width = self.high - self.low
         return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
 
-    def placed(self, share: float) -> Iterator[tuple[int, float]]:
+    def placed(self, share: float) -> dict[int, float]:
         """Scale all scores at once, because an arm may have thousands; expected ones are weighted by `share`."""
-        low, width = self.low, self.high - self.low
+        low, high, width, middle = self.low, self.high, self.high - self.low, self.unknown
         if width <= 0:
-            return ((key, 0.0) for key in self.scores)
-        shares = ((key, (raw - low) / width) for key, raw in self._counted.items())
-        # Calls of `min` and `max` would cost more than everything else.
-        places = ((key, 0.0 if of < 0 else 1.0 if of > 1 else of) for key, of in shares)
-        if not self.expected or share == 1:
-            return places
-        middle = self.unknown
-        return ((key, middle + share * (of - middle) if key in self.expected else of) for key, of in places)
+            return dict.fromkeys(self.scores, 0.0)
+        # Calls of `place` would cost more than everything else.
+        places = {
+            key: 0.0 if raw < low else 1.0 if raw > high else (raw - low) / width for key, raw in self._counted.items()
+        }
+        return places | {key: middle + share * (places[key] - middle) for key in self.expected}
 
     @property
     def _counted(self) -> Mapping[int, float]:
@@ -237,7 +234,7 @@ def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mappin
     totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
     for arm, share in shares.items():
         scale = scales[arm]
-        for key, placed in scale.placed(weights.get(QUICK, 1.0)):
+        for key, placed in scale.placed(weights.get(QUICK, 1.0)).items():
             totals[key] += share * (placed - scale.unknown)
     return totals
 
@@ -262,7 +259,7 @@ def _with_neighbours(hit: Fused, scores: Sequence[float], share: float) -> Fused
     own = hit.score * (2 - len(scores))
     score = (hit.score + share * (sum(scores) + own)) / (1 + 2 * share)
     part = ArmScore(0, sum(scores), sum(scores) / 2)
-    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: part}))
+    return Fused(hit.key, score, _with_more(hit.parts, {NEIGHBOURS: part}))
 
 
 _DAY = timedelta(days=1)

@@ -36,8 +36,7 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     """Count the words of a question in the scopes of the read."""
     if reach.at is not None:
         return KnownWords()  # the index has no counts of the past
-    typed = TypedWords.of(question.text)
-    names, words = typed.names(), typed.sought()
+    names, words = question.typed.names(), question.typed.sought()
     terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
     beside = _terms_beside_subject(question.text, found.counts)
@@ -48,7 +47,7 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
             [term for term in question.terms.words if term not in beside] or question.terms.words,
             found,
             _date_terms(question),
-            rarity_of_terms(typed, question.rarity),
+            rarity_of_terms(question.typed, question.rarity),
         ),
     )
 

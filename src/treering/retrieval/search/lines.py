@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from treering.ports.models import Embedder, Vector
 from treering.retrieval import limits
-from treering.retrieval.text.analysis import HeldTerms, index_text, telling_terms
+from treering.retrieval.text.analysis import index_text, telling_terms, terms_held
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.tuning import TUNING
 
@@ -47,10 +47,6 @@ class LineQuery:
         return frozenset(telling_terms(self.query))
 
     @cached_property
-    def _held(self) -> HeldTerms:
-        return HeldTerms(self.terms)
-
-    @cached_property
     def _vector(self) -> Vector | None:
         return self.embedder.embed_query(self.query) if self.embedder else None
 
@@ -71,7 +67,7 @@ class LineQuery:
         if not pieces or most < 1:
             return AnsweringLines()
         language = language_of(text)
-        terms = [self._held.of(piece.text, language) for piece in pieces]
+        terms = [terms_held(piece.text, self.terms, language) for piece in pieces]
         ranked = self._ranked(pieces, terms, most)
         starts: dict[int, int] = {}
         for piece in ranked:

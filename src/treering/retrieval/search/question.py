@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import islice
 
 from treering.core.evidence import Locator, Segment, Turn
@@ -25,7 +26,7 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.text.analysis import LONGEST_QUERY, MAX_WORDS, query_terms, telling_terms, terms_in
 from treering.retrieval.text.dates import DateRange, asked_ranges, date_ranges
 from treering.retrieval.text.languages import compound_splits, language_of
-from treering.retrieval.text.misspelling import MAX_DOUBTFUL, spellings_of
+from treering.retrieval.text.misspelling import MAX_DOUBTFUL
 from treering.retrieval.text.periods import Period
 from treering.retrieval.text.time_zones import UTC_ZONE, TimeZone
 from treering.retrieval.text.typed_words import TypedWords
@@ -135,7 +136,7 @@ class Compound:
         return (1, len(known[0])) if alone else (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A question: its text, terms, meaning, and days.
 
@@ -158,6 +159,11 @@ class Question:
     """Whether the embedder knows most of its words; otherwise the search uses only words and names."""
     rarity: Rarity = equally_rare
     """The rarity of words in general texts."""
+
+    @cached_property
+    def typed(self) -> TypedWords:
+        """Its words as typed."""
+        return TypedWords.of(self.text)
 
     def is_of_other_day(self, text: str, said: datetime | None) -> bool:
         """Return whether a turn is from another day than the question asks for and does not mention that day.
@@ -230,18 +236,18 @@ class Question:
             return frozenset()
         terms = (
             parts[0]
-            for _, word, parts in TypedWords.of(self.text).words
+            for _, word, parts in self.typed.words
             if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
         )
         long = (term for term in terms if len(term) >= TUNING.question.min_distinct_letters)
         return frozenset(islice(long, MAX_DOUBTFUL))
 
-    def corrected(self, misspelt: Iterable[str], counts: Mapping[str, int]) -> "Question":
+    def corrected(self, spellings: Mapping[str, Set[str]], counts: Mapping[str, int]) -> "Question":
         """Replace each misspelt term by its most frequent alternative spelling, if there is any."""
         meant = {
             term: max(known, key=lambda other: (counts[other], other))
-            for term in misspelt
-            if (known := spellings_of(term) & counts.keys())
+            for term, others in spellings.items()
+            if (known := others & counts.keys())
         }
         words, emphasis = (
             tuple(dict.fromkeys(meant.get(term, term) for term in terms))

@@ -611,7 +611,7 @@ def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> 
         *(head.heading, head.origin),
     ):
         return head
-    return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
+    return head._replace(kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:

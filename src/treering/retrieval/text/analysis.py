@@ -204,7 +204,7 @@ _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _SIGNS_IN_A_WORD = 2  # most Chinese words, and Japanese words in kanji, have two characters
 _UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
-_PARTS = re.compile(r"[^./:\-]+")
+_PARTS = re.compile(r"[^./:\- ]+")
 _POSSESSIVE = re.compile(r"['’][sS]$")
 _APOSTROPHE = re.compile(r"['’]")
 _SEPARATORS = re.compile(r"[_.\-]+")
@@ -248,29 +248,15 @@ def _terms_of_token(token: str) -> str:
 _TERMS = _Memory()
 
 
-class HeldTerms(dict[str, frozenset[str]]):
-    """A cache of the terms of a query in stretches of text.
+def terms_held(text: str, terms: frozenset[str], language: str | None = None) -> frozenset[str]:
+    """Return the `terms` of a query in a text of a language, `None` for English, as `index_text` finds them.
 
     The parts of `self.retry_limit` have their own terms here, so that a line with it has all terms of `retry_limit`.
     """
-
-    def __init__(self, terms: frozenset[str]) -> None:
-        super().__init__()
-        self._terms = terms
-
-    def __missing__(self, stretch: str) -> frozenset[str]:
-        held = self._terms.intersection(_TERMS[stretch].split())
-        if not stretch.isidentifier() and len(parts := _PARTS.findall(stretch)) > 1:
-            held = held.union(*map(self.__getitem__, parts))
-        self[stretch] = held
-        return held
-
-    def of(self, text: str, language: str | None = None) -> frozenset[str]:
-        """Return the terms of the query in a text of a language, `None` for English, as `index_text` finds them."""
-        held = {term for one in filter(None, map(self.__getitem__, stretches_of(text))) for term in one}
-        if language:
-            held |= self._terms.intersection(stems_in(language, text))
-        return frozenset(held)
+    stretches = stretches_of(text)
+    parts = _PARTS.findall(" ".join(stretches))
+    held = terms.intersection(" ".join(map(_TERMS.__getitem__, {*stretches, *parts})).split())
+    return held | terms.intersection(stems_in(language, text)) if language else held
 
 
 @cache

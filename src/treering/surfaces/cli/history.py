@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any, cast
@@ -187,7 +187,7 @@ def _of_object(change: AuditEvent, head: Head) -> Iterator[LoggedEvent]:
     # The note of a declaration is not shown in addition to the declared objects.
     if not is_declaration(head.origin):
         status = str((change.after or {}).get("status") or head.status)
-        what = change_in_words(change.event_type, replace(head, status=status))
+        what = change_in_words(change.event_type, head._replace(status=status))
         patches = (change.patch_id,)
         yield LoggedEvent(change.timestamp, change.actor, what, head.title, head.id, patches, change.reason)
 

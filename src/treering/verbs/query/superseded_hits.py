@@ -189,5 +189,5 @@ def _look_up_turns(call: Call, places: Collection[Place], reach: Reach) -> dict[
 
 def _ranked_as(replaced: Hit, replacement: Hit) -> Hit:
     """Return a hit that was looked up by its id with the rank of the hit that it replaces."""
-    fused = replace(replaced.fused, key=replacement.head.key, parts={})
+    fused = replaced.fused._replace(key=replacement.head.key, parts={})
     return replace(replacement, score=replaced.score, fused=fused)

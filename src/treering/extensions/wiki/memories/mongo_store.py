@@ -39,7 +39,6 @@ from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import rarity_of_terms
 from treering.retrieval.search.question import Question
 from treering.retrieval.text.analysis import index_text
-from treering.retrieval.text.typed_words import TypedWords
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.turns import cleaned
 
@@ -345,7 +344,7 @@ class _Weighing:
 
     def __init__(self, query: str, vector: Vector, embedder: Embedder) -> None:
         question = Question.of(query, embedder=None, rarity=word_rarity)
-        rarity = rarity_of_terms(TypedWords.of(question.text), word_rarity)
+        rarity = rarity_of_terms(question.typed, word_rarity)
         self._idf = IdfWeights.of(question.terms.words, TextFound(), rarity=rarity)
         self._vector = vector
         self._embedder = embedder

@@ -76,7 +76,8 @@ class WordTables:
         """Count the current passages with each term whose postings are loaded, up to `MOST_COUNTED`."""
         with self._lock:
             is_followed = self._follow(connection)
-            known = {term: self._known(connection, term, WEIGHTS) for term in terms} if is_followed else {}
+            held = self._table.held(terms) if is_followed else ()
+            known = {term: self._known(connection, term, WEIGHTS) for term in held}
         return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
 
     def _follow(self, connection: apsw.Connection) -> bool:

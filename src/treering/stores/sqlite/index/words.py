@@ -7,6 +7,7 @@ same columns, so that withdrawn text neither slows down nor affects the ranking 
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import nsmallest
 from itertools import chain, starmap
 from math import log
@@ -21,7 +22,7 @@ from treering.retrieval.index.tables import Keys
 from treering.stores.rows.reach import place_terms
 from treering.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.stores.sqlite.readers import ReadConnection
+from treering.stores.sqlite.readers import ReadConnection, remembered
 from treering.stores.sqlite.reading import in_batches
 from treering.stores.sqlite.sight import Sight, fts_query
 
@@ -324,6 +325,10 @@ def _idf(total: int, having: int) -> float:
 
 def totals(connection: apsw.Connection) -> dict[str, int]:
     """Return the numbers of rows and of terms, which FTS5 stores in row 1."""
+    return remembered(connection, "totals", partial(_totals, connection))
+
+
+def _totals(connection: apsw.Connection) -> dict[str, int]:
     block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
     numbers = numbers_in(block).tolist() or [0]
     return {"rows": numbers[0], "total": sum(numbers[1:])}

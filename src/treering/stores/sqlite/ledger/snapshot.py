@@ -280,7 +280,10 @@ class SqliteSnapshot(Snapshot):
             "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
             "WHERE found.scope IS NOT NULL) SELECT scope FROM found WHERE scope IS NOT NULL"
         )
-        return [scope for (scope,) in self._connection.execute(sql, (start, start[:-1] + "0"))]
+        bounds = start, start[:-1] + "0"
+        return remembered(
+            self._connection, bounds, lambda: [scope for (scope,) in self._connection.execute(sql, bounds)]
+        )
 
     def counts(self) -> Mapping[tuple[str, str, str], int]:
         """Return the number of current objects by scope, type and status. It reads one covering index."""
