@@ -157,7 +157,9 @@ YARD = {
     "rake/rake.spec.ts": (
         "import { Rake } from './rake'\nit('works', () => {})\nit('gathers leaves into a heap', () => new Rake())\n"
     ),
-    "shovel/shovel.ts": "import { Tool } from 'spade'\n\n/** Digs holes. */\n@Tool({\n  tag: 'shovel',\n})\nexport class Shovel {}\n",
+    "shovel/shovel.ts": (
+        "import { Tool } from 'spade'\n\n/** Digs holes. */\n@Tool({\n  tag: 'shovel',\n})\nexport class Shovel {}\n"
+    ),
     "hose/hose.ts": "export class Hose {}\n",
     "tools/cart.py": "# mypy: allow-untyped-calls\nclass Wheel:\n    pass\n",
     "shed/door.hh": (

@@ -35,7 +35,10 @@ def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     """Return the purpose of a package or module as its files or its README state it, else its few names or users."""
     files = facts.files_of(part)
     if not part.is_package:
-        return _purpose_of_module(files, facts) or _users(files, facts)
+        folder = files[0].folder
+        is_alone = bool(folder) and folder not in facts.code.parts and not any(file.purpose for file in files)
+        readme = folder_purpose(folder, facts) if is_alone else []
+        return readme or _purpose_of_module(files, facts) or _users(files, facts)
     entry = next((file for file in files if file.purpose and _describes_package(file)), None)
     if entry:
         return list(entry.purpose)
