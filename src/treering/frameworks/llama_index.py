@@ -40,14 +40,14 @@ class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     across_sessions: bool = True
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> list[ChatMessage]:
-        asked = [text for message in messages or [] if message.role == "user" and (text := message.content)]
+        questions = [text for message in messages or [] if message.role == "user" and (text := message.content)]
         session_id = None if self.across_sessions else block_kwargs.get(SESSION)
         client = blocking(self.client)
-        found: Sequence[MemoryItem] = ()
-        for count in range(1, min(len(asked), _MAX_ASKED) + 1):
-            query = "\n".join(asked[-count:])
-            found = found or await in_thread(partial(client.retrieve, query, self.top_k, self.filters, session_id))
-        return [_shown(memory) for memory in found]
+        memories: Sequence[MemoryItem] = ()
+        for count in range(1, min(len(questions), _MAX_ASKED) + 1):
+            query = "\n".join(questions[-count:])
+            memories = memories or await in_thread(partial(client.retrieve, query, self.top_k, self.filters, session_id))
+        return [_shown(memory) for memory in memories]
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         client = blocking(self.client)

@@ -143,8 +143,8 @@ def _by_tests(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
     links = [link.start for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
     tests = (facts.files.files[path] for path in dict.fromkeys(sorted(links)))
     texts = (facts.text(one) for one in tests if one.role == "test" and _subject(one) in names)
-    found = (match for text in texts if text for match in _TEST_TITLE.finditer("\n".join(text.lines)))
-    titles = (one["title"] or (one["name"] or one["function"]).replace("_", " ") for one in found)
+    matches = (match for text in texts if text for match in _TEST_TITLE.finditer("\n".join(text.lines)))
+    titles = (one["title"] or (one["name"] or one["function"]).replace("_", " ") for one in matches)
     first = [*islice((title for title in titles if len(title.split()) >= _MIN_TITLE_WORDS), _MAX_TESTS)]
     return [Words(f"Tests: {'; '.join(first)}.")] if first else []
 
