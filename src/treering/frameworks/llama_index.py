@@ -46,7 +46,8 @@ class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
         memories: Sequence[MemoryItem] = ()
         for count in range(1, min(len(questions), _MAX_ASKED) + 1):
             query = "\n".join(questions[-count:])
-            memories = memories or await in_thread(partial(client.retrieve, query, self.top_k, self.filters, session_id))
+            search = partial(client.retrieve, query, self.top_k, self.filters, session_id)
+            memories = memories or await in_thread(search)
         return [_shown(memory) for memory in memories]
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
