@@ -18,6 +18,7 @@ from treering.ports.passages import Reach
 from treering.verbs.engine import Engine
 
 _MIN_REPETITIONS = 3
+"""A paragraph in two READMEs may describe both, such as a package in two languages."""
 _MAX_STEPS = 4
 """The maximum number of re-exports followed to find a definition."""
 
