@@ -205,6 +205,21 @@ def test_summary_loses_an_appended_memory_that_is_withdrawn(space, tmp_path, wil
     assert talk.current_summary().text == "They are at the lake."
 
 
+def test_summary_survives_the_condensation_of_appended_memories(space, tmp_path):
+    memories, summary = tmp_path / "memories.json", tmp_path / "chat_summary.json"
+    talk = space.discussions().open(PLACE.id)
+    steps = [
+        ((LAKE, OARS), "a", "At the lake."),
+        ((LAKE, OARS), "b", "With oars."),
+        (("A condensation.",), "b", "With oars."),
+    ]
+    for texts, mark, text in steps:
+        memories.write_bytes(blocks(*texts, hashes=("a", "b")[-len(texts) :]))
+        summary.write_bytes(blocks(text, hashes=(mark,)))
+        read_discussion(talk, tmp_path)
+    assert talk.current_summary().text == "With oars."
+
+
 def test_beside_a_summary_of_the_discussions_own_an_imported_one_is_a_memory(space, wilmer):
     Versions(space.engine, PLACE, "rolling_summary").write("Our own.", after=None, last=-1, made_by="us")
     report = wilmer.bring("chat_summary.json", blocks("They are at the lake."))

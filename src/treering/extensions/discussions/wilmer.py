@@ -148,7 +148,9 @@ class WilmerImport:
     ) -> ImportedFile:
         """Store a summary or a state document; if the discussion has one of its own, store it as a memory."""
         (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
-        if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
+        # A version with appended memories becomes stale with them, and is then written again.
+        dependents = self._engine.ledger.heads(self._engine.ledger.dependents(result.source_id)).values()
+        if result.outcome == "unchanged" and any(head.status != "stale" for head in dependents):
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         refs = self._stored_grounds(entry, changes)
         versions = Versions(self._engine, self._ref, form)
