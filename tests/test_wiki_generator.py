@@ -55,7 +55,7 @@ async def memories(repository_id):
     return sorted([one.content async for one in WikiMemory.find(active)])
 
 
-@pytest.mark.nightly  # in one process with all other tests, the first run once stored nothing; alone, it passes
+@pytest.mark.sampled(1)
 def test_second_run_recalls_and_force_forgets(run, folder):
     repository_id = uuid4()
 

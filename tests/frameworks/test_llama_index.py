@@ -59,6 +59,9 @@ async def test_what_left_the_chat_buffer_is_recalled_as_data_in_the_role_of_the_
         assert not [message for message in shown if message.role == "system"]
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecationWarning"
+)  # LlamaIndex lists the members of a model
 async def test_agent_is_shown_what_left_its_chat_buffer(chat_database):
     async with asynchronous() as client:
         memory = memory_over(client, chat_database, top_k=1)
@@ -113,6 +116,16 @@ async def test_what_is_recalled_is_shortened_to_the_tokens_there_are():
         assert len(recalled) == 3
         assert await block.atruncate(recalled, 10) == recalled[:2]
         assert await block.atruncate(recalled, 10_000) is None
+
+
+async def test_follow_up_is_searched_with_the_question_before():
+    async with asynchronous() as client:
+        block = TreeringMemoryBlock(client=client, top_k=1)
+        await block.aput([ChatMessage(role="user", content="The ferry to Elba leaves from Piombino at nine.")])
+        asked = [ChatMessage(role="user", content=text) for text in ("Where does the ferry leave?", "And when?")]
+        assert await block.aget(asked[1:]) == []
+        [recalled] = await block.aget([asked[0], ChatMessage(role="assistant", content="From Piombino."), asked[1]])
+        assert "at nine" in recalled.content
 
 
 async def test_before_anybody_asks_nothing_is_recalled(chat_database):

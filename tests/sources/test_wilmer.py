@@ -9,6 +9,7 @@ import pytest
 
 from treering.core.errors import Denied, InvalidInput
 from treering.core.objects import Source, Summary
+from treering.extensions.discussions.folder import read_discussion
 from treering.extensions.discussions.identity import discussion_ref
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.search import DiscussionSearch
@@ -180,6 +181,43 @@ def test_the_summary_becomes_the_rolling_summary_and_a_newer_one_supersedes_it(s
         "They are at the lake."
     ]
     assert knowledge(space) == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "waiting"), [("a", [OARS, "They sail on Sunday."]), ("b", ["They sail on Sunday."]), ("c", []), ("x", [])]
+)
+def test_memories_behind_an_imported_summary_are_appended_once(space, tmp_path, mark, waiting):
+    (tmp_path / "memories.json").write_bytes(blocks(LAKE, OARS, "They sail on Sunday.", hashes=("a", "b", "c")))
+    (tmp_path / "chat_summary.json").write_bytes(blocks("They are at the lake.", hashes=(mark,)))
+    talk = space.discussions().open(PLACE.id)
+    for _ in range(2):
+        read_discussion(talk, tmp_path)
+        assert talk.current_summary().text == "\n\n".join(["They are at the lake.", *waiting])
+    assert len(knowledge(space, "rolling_summary", status="superseded")) == bool(waiting)
+
+
+def test_summary_loses_an_appended_memory_that_is_withdrawn(space, tmp_path, wilmer):
+    (tmp_path / "memories.json").write_bytes(blocks(LAKE, OARS, hashes=("a", "b")))
+    (tmp_path / "chat_summary.json").write_bytes(blocks("They are at the lake.", hashes=("a",)))
+    talk = space.discussions().open(PLACE.id)
+    read_discussion(talk, tmp_path)
+    wilmer.bring("memories.json", blocks(LAKE, hashes=("a",)))
+    assert talk.current_summary().text == "They are at the lake."
+
+
+def test_summary_survives_the_condensation_of_appended_memories(space, tmp_path):
+    memories, summary = tmp_path / "memories.json", tmp_path / "chat_summary.json"
+    talk = space.discussions().open(PLACE.id)
+    steps = [
+        ((LAKE, OARS), "a", "At the lake."),
+        ((LAKE, OARS), "b", "With oars."),
+        (("A condensation.",), "b", "With oars."),
+    ]
+    for texts, mark, text in steps:
+        memories.write_bytes(blocks(*texts, hashes=("a", "b")[-len(texts) :]))
+        summary.write_bytes(blocks(text, hashes=(mark,)))
+        read_discussion(talk, tmp_path)
+    assert talk.current_summary().text == "With oars."
 
 
 def test_beside_a_summary_of_the_discussions_own_an_imported_one_is_a_memory(space, wilmer):

@@ -873,6 +873,23 @@ def test_compaction_forgets_the_lines_shown(shop, event):
     assert "mosaic" in on_prompt(shop, asked)
 
 
+def test_first_prompt_after_a_compaction_gets_the_brief(shop):
+    given = {"session_id": "one", "cwd": str(shop)}
+    hook("begin", {**given, "hook_event_name": "SessionStart", "source": "startup"}, shop)
+    assert "Baskets hold three things" not in on_prompt(shop, "Continue.")
+    hook("keep", {**given, "hook_event_name": "PreCompact"}, shop)
+    assert "Baskets hold three things" in on_prompt(shop, "Continue.")
+    assert on_prompt(shop, "Continue.") == ""
+
+
+def test_compacted_session_that_begins_again_gets_one_brief(shop):
+    given = {"session_id": "one", "cwd": str(shop)}
+    hook("keep", {**given, "hook_event_name": "PreCompact"}, shop)
+    begun = hook("begin", {**given, "hook_event_name": "SessionStart", "source": "compact"}, shop)
+    assert "Baskets hold three things" in context_of(begun)
+    assert on_prompt(shop, "Continue.") == ""
+
+
 def test_resumed_session_gets_only_what_changed(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
     hook("begin", {**begin, "source": "startup"}, shop)

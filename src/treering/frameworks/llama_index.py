@@ -1,6 +1,7 @@
 """LlamaIndex: a memory block that stores messages leaving the chat buffer, and a retriever over memories."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -18,11 +19,14 @@ from treering.frameworks.client import AnyClient, blocking, in_thread
 _MESSAGE = "message"
 _KEPT_ROLES = ("user", "assistant")
 _CHARS_PER_TOKEN = 4
+_MAX_ASKED = 2
+"""A follow-up is searched together with the question before it."""
 
 
 class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     """A block of LlamaIndex's `Memory`: store messages that leave the chat buffer, and recall matches for the last one.
 
+    If the last message of the user matches nothing, it is searched together with the one before, as a follow-up.
     Recalled memories are data in user messages before the chat, best first. `filters`: which memories.
     `across_sessions=False` recalls only from the session of this `Memory`. With a `priority` above 0, `Memory` may
     shorten the recalled text to fit its token limit.
@@ -36,13 +40,15 @@ class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     across_sessions: bool = True
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> list[ChatMessage]:
-        asked = next((message.content for message in reversed(messages or []) if message.role == "user"), None)
-        if not asked:
-            return []
+        questions = [text for message in messages or [] if message.role == "user" and (text := message.content)]
         session_id = None if self.across_sessions else block_kwargs.get(SESSION)
         client = blocking(self.client)
-        found = await in_thread(lambda: client.retrieve(asked, self.top_k, self.filters, session_id))
-        return [_shown(memory) for memory in found]
+        memories: Sequence[MemoryItem] = ()
+        for count in range(1, min(len(questions), _MAX_ASKED) + 1):
+            query = "\n".join(questions[-count:])
+            search = partial(client.retrieve, query, self.top_k, self.filters, session_id)
+            memories = memories or await in_thread(search)
+        return [_shown(memory) for memory in memories]
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         client = blocking(self.client)

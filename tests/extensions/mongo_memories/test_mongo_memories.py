@@ -259,15 +259,14 @@ def test_what_is_no_address_and_no_client_is_refused(given):
         MongoWikiMemories(given, embedder=HashingEmbedder())
 
 
-def test_documents_of_beanie_and_memories_of_the_store_are_the_same(address, memories, service):
+def test_documents_of_beanie_and_memories_of_the_store_are_the_same(address, memories, service, monkeypatch):
     from beanie import init_beanie
 
     store(service, "Flask routes requests.", file_paths=["app.py"])
-    name = memories._memories.name
+    monkeypatch.setattr(WikiMemory.Settings, "name", memories._memories.name)
 
     async def through_beanie():
         client = pymongo.AsyncMongoClient(address)
-        WikiMemory.Settings.name = name
         await init_beanie(database=client.get_default_database(), document_models=[WikiMemory])
         read = await WikiMemory.find(WikiMemory.repository_id == str(FLASK)).to_list()
         written = WikiMemory(

@@ -146,3 +146,66 @@ def test_a_wiki_is_never_written_into_a_bare_repository(tmp_path, space):
     with pytest.raises(InvalidInput, match=r"location of .* is unknown"):
         space.perform("wiki build")
     assert not Path(tmp_path / "bare.git" / "wiki").exists()
+
+
+YARD = {
+    "README.md": "# Yard\n\nTools of a yard.\n",
+    **{f"{one}/README.md": f"# {one}\n\n*Built with Spade*\n" for one in ("rake", "shovel", "hose")},
+    "pail/README.md": "# Pail\n\nSee the examples for usage.\n\nCarries water to plants.\n",
+    "pail/pail.ts": "export class Pail {}\n",
+    "rake/rake.ts": "export class Rake {}\n",
+    "rake/rake.spec.ts": (
+        "import { Rake } from './rake'\nit('works', () => {})\nit('gathers leaves into a heap', () => new Rake())\n"
+    ),
+    "shovel/shovel.ts": (
+        "import { Tool } from 'spade'\n\n/** Digs holes. */\n@Tool({\n  tag: 'shovel',\n})\nexport class Shovel {}\n"
+    ),
+    "hose/hose.ts": "export class Hose {}\n",
+    "tools/cart.py": "# mypy: allow-untyped-calls\nclass Wheel:\n    pass\n",
+    "shed/door.hh": (
+        "namespace Shed\n{\n// Keeps rain out.\nclass Door : private Board\n{\npublic:\n    void open();\n};\n"
+        "template<typename A, typename B>\nstruct Lock<A, B> {};\n}\n"
+    ),
+    "shed/door.cc": '#include "door.hh"\n\nnamespace Shed\n{\nvoid Door::open()\n{\n}\n}\n',
+    "shed/main.cc": (
+        '#include "door.hh"\n#include <sys/types.h>\n\nint main()\n{\n    Shed::Door door;\n    door.open();\n}\n'
+    ),
+}
+
+
+@pytest.fixture
+def yard(tmp_path, space):
+    Bakery(tmp_path / "yard", YARD).ingest(space)
+    return wiki(space)
+
+
+@pytest.mark.parametrize(
+    ("module", "purpose"),
+    [
+        ("pail-pail", "Carries water to plants."),
+        ("rake-rake", "Tests: gathers leaves into a heap."),
+        ("shovel-shovel", "Shovel: Digs holes."),
+        ("hose-hose", ""),
+        ("tools-cart", "Defines Wheel."),
+        ("shed-door", "Door: Keeps rain out."),
+    ],
+)
+def test_purposes_come_from_docs_and_tests(yard, module, purpose):
+    assert yard[f"modules/{module}.md"].plan.purpose == purpose
+
+
+def test_header_and_implementation_of_c_have_one_page(yard):
+    assert not [path for path in yard if re.search("door.+", path.removesuffix(".md"))]
+    page = yard["modules/shed-door.md"].body
+    assert "door.hh" in page
+    assert "door.cc" in page
+    assert "Lock" not in page
+
+
+def test_architecture_names_included_files_of_c(yard):
+    assert "| `sys/types.h` | 1 |" in yard["architecture.md"].body
+
+
+def test_imports_of_c_name_only_definitions_of_the_file(yard):
+    assert "door.hh" in yard["modules/shed-main.md"].body
+    assert "`Shed`" not in yard["modules/shed-main.md"].body

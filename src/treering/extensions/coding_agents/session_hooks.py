@@ -25,6 +25,7 @@ from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
+    from treering.extensions.coding_agents.shown_lines import ShownLines
     from treering.surfaces.python.space import Space
 
 
@@ -119,19 +120,26 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return _EMPTY
     if any(waiting_transcripts(settings)):
         start_work(folder)
-    from treering.extensions.coding_agents.shown_lines import ShownLines, begin_with, no_longer_current
+    from treering.extensions.coding_agents.shown_lines import ShownLines
 
     shown = ShownLines(space, _session(given))
     source = given.get("source")
     # A compacted or cleared session no longer contains the lines shown before. A new one of Copilot CLI may have lines
     # from the hooks for Claude Code.
-    if source != _RESUMED and not (source == _NEW_SESSION and shown.keys):
+    if shown.needs_brief or (source != _RESUMED and not (source == _NEW_SESSION and shown.keys)):
         shown.begin()
     with _opened(space, folder) as opened:
-        report = opened.query("brief")
-        over = no_longer_current(opened, shown.keys.difference(report.ids))
+        return _answer(given, _brief(opened, shown))
+
+
+def _brief(space: "Space", shown: "ShownLines") -> str:
+    """Return the lines of the brief that the session was not shown before."""
+    from treering.extensions.coding_agents.shown_lines import begin_with, no_longer_current
+
+    report = space.query("brief")
+    over = no_longer_current(space, shown.keys.difference(report.ids))
     text = begin_with(shown, report.lines, report.ids, over)
-    return _answer(given, f"{text}\n\n{_MORE}") if text else _EMPTY
+    return f"{text}\n\n{_MORE}" if text else ""
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -155,16 +163,24 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer a prompt with the rules, decisions, open work and places that a search finds."""
+    """Answer a prompt with the rules, decisions, open work and places that a search finds.
+
+    The first prompt after a compaction gets the brief too, if the client reported no new beginning.
+    """
     from treering.extensions.coding_agents.pointers import pointers
-    from treering.extensions.coding_agents.shown_lines import show_lines
+    from treering.extensions.coding_agents.shown_lines import ShownLines, show_lines
 
     folder, space = _space_of(given)
     own, _ = without_recalled(without_surroundings(given.get("prompt", "")))
     if space is None or not own.strip() or _is_subagent(given):
         return _EMPTY
+    shown, brief = ShownLines(space, _session(given)), ""
     with _opened(space, folder) as opened:
-        return _answer(given, show_lines(space, _session(given), pointers(opened, own)))
+        if shown.needs_brief:
+            shown.begin()
+            brief = _brief(opened, shown)
+        lines = show_lines(space, _session(given), pointers(opened, own))
+    return _answer(given, "\n\n".join(text for text in (brief, lines) if text))
 
 
 def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -253,9 +269,10 @@ def _forget_shown_lines(given: Mapping[str, Any]) -> None:
     """Forget the lines that a session was shown. Not every client reports the beginning of a compacted session."""
     from treering.extensions.coding_agents.shown_lines import ShownLines
 
-    _, space = _space_of(given)
+    folder, space = _space_of(given)
     if space:
-        ShownLines(space, _session(given)).begin()
+        shown = ShownLines(space, _session(given))
+        (shown.begin if "begin" in Settings.read(folder=folder).hooks_off else shown.compact)()
 
 
 def _messages(given: Mapping[str, Any]) -> bytes:

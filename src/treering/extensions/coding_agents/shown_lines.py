@@ -24,6 +24,7 @@ _OWN = "Last"
 _COUNT = re.compile(r" \(\d+ of \d+ shown\)")
 _CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
+_COMPACTED = "compacted"
 _MAX_AGE_SECONDS = 2 * 86_400
 
 
@@ -52,6 +53,11 @@ class ShownLines:
         with suppress(OSError, ValueError):
             self.keys = set(self._file.read_text(encoding="ascii").split()) if session else set()
 
+    @property
+    def needs_brief(self) -> bool:
+        """Whether the session was compacted, and had no brief since."""
+        return _COMPACTED in self.keys
+
     def begin(self) -> None:
         """Forget what the session was shown, and sessions that ended long ago."""
         self.keys = set()
@@ -60,6 +66,11 @@ class ShownLines:
             for file in self._file.parent.glob(f"*{_SUFFIX}"):
                 if file == self._file or time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
                     file.unlink()
+
+    def compact(self) -> None:
+        """Forget what the session was shown, and note that it needs a brief."""
+        self.begin()
+        self.add([_COMPACTED])
 
     def add(self, keys: Iterable[str]) -> None:
         """Write down that lines are shown."""

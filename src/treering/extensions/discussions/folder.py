@@ -21,6 +21,7 @@ from treering.extensions.discussions.wilmer_files import (
     DATABASE,
     FOLDER_MEMORIES,
     FOLDER_SUMMARY,
+    WilmerFile,
     read_file,
     wilmer_files,
 )
@@ -98,11 +99,13 @@ def _wilmer_names(folder: Path, identity: str) -> list[str]:
 def _import_files(into: WilmerImport, paths: Sequence[Path]) -> Imported:
     """Import files; a memory that is in several of them is imported once."""
     known: set[str] = set()
+    files: list[WilmerFile] = []
     total = Imported()
     for path in paths:
         content = _bytes(path)
         one = into.bring(path.name, content, known=known)
-        known |= {memory.text for memory in read_file(path.name, content).memories}
+        files.append(read_file(path.name, content))
+        known |= {memory.text for memory in files[-1].memories}
         is_state = path.name.endswith(WILMER_STATE)
         total = replace(
             total,
@@ -111,7 +114,7 @@ def _import_files(into: WilmerImport, paths: Sequence[Path]) -> Imported:
             state=total.state or (one.summary and is_state),
             rejected=(*total.rejected, *(f"{path.name}: {each}" for each in one.rejected)),
         )
-    return total
+    return replace(total, summaries=total.summaries + into.append_waiting(files))
 
 
 class FilesInput(DiscussionInput):

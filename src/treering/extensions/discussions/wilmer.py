@@ -26,7 +26,7 @@ from treering.extensions.discussions.log.blocks import Block, ChunkState, Stored
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.chunks import chunk_key
 from treering.extensions.discussions.summaries.memories import Coverage, memory_object
-from treering.extensions.discussions.summaries.versions import IMPORTED_FILES, Form, Versions
+from treering.extensions.discussions.summaries.versions import IMPORTED_FILES, Form, Memories, Versions
 from treering.extensions.discussions.wilmer_files import FileKind, WilmerFile, WilmerMemory, read_file
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.verbs.engine import Engine, retry_on_conflict
@@ -78,6 +78,34 @@ class WilmerImport:
             return ImportedFile("skipped", rejected=file.rejected)
         return retry_on_conflict(lambda: self._bring(name, content, file))
 
+    def append_waiting(self, files: Sequence[WilmerFile]) -> bool:
+        """Append the memories that the summary among imported files does not cover yet; return whether there are any.
+
+        They follow the memory with the hash of the summary. WilmerAI would merge them next; here the text is appended
+        as it is, so that no model is called. Memories whose messages are recorded are merged like others.
+        """
+        return retry_on_conflict(lambda: self._append_waiting(files))
+
+    def _append_waiting(self, files: Sequence[WilmerFile]) -> bool:
+        covered = next((file.memories[-1].hash for file in files if file.kind == "summary" and file.memories), "")
+        lists = (file.memories for file in files if file.kind == "memories")
+        listed = next((one for one in lists if any(memory.hash == covered for memory in one)), ())
+        hashes = [memory.hash for memory in listed]
+        if not covered or hashes.count(covered) != 1:
+            return False
+        texts = {cleaned(memory.text).text for memory in listed[hashes.index(covered) + 1 :]}
+        versions = Versions(self._engine, self._ref, "rolling_summary")
+        stored = Memories(self._engine, self._ref).all()
+        waiting = [one for one in stored if one.last < 0 and one.item.summary in texts and not versions.covers(one.id)]
+        before = versions.current()
+        if not waiting or before is None or before.made_by != MADE_BY:
+            return False
+        text = "\n\n".join([before.text, *(memory.item.summary for memory in waiting)])
+        versions.write(
+            text, after=before, last=before.last, memories=waiting, made_by=MADE_BY, memory_source="imported"
+        )
+        return True
+
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
         known_sources = KnownSources(self._engine.ledger, scope=self._ref.scope)
@@ -120,7 +148,9 @@ class WilmerImport:
     ) -> ImportedFile:
         """Store a summary or a state document; if the discussion has one of its own, store it as a memory."""
         (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
-        if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
+        # A version with appended memories becomes stale with them, and is then written again.
+        dependents = self._engine.ledger.heads(self._engine.ledger.dependents(result.source_id)).values()
+        if result.outcome == "unchanged" and any(head.status != "stale" for head in dependents):
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         refs = self._stored_grounds(entry, changes)
         versions = Versions(self._engine, self._ref, form)

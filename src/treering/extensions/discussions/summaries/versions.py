@@ -288,7 +288,9 @@ def _number(item: Knowledge) -> int:
 
 def _first(before: Knowledge | None, memories: Sequence[Memory]) -> int | None:
     known = _payload(before).first if before else None
-    return min([*([] if known is None else [known]), *(memory.first for memory in memories)], default=None)
+    return min(
+        [*([] if known is None else [known]), *(memory.first for memory in memories if memory.first >= 0)], default=None
+    )
 
 
 _SURVIVING = frozenset({"active", "superseded"})

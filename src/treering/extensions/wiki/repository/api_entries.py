@@ -4,14 +4,21 @@ They are read from the text of the source's segments, by rules for each family o
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from treering.core.evidence import Lines, Segment, segment_hash
 from treering.core.objects import Source
 from treering.extensions.wiki.repository.prose import Words, first_sentence
-from treering.extensions.wiki.repository.signatures import has_body_docs, is_public, kind_of, signature_at, word_at
+from treering.extensions.wiki.repository.signatures import (
+    NAMESPACE,
+    has_body_docs,
+    is_public,
+    kind_of,
+    signature_at,
+    word_at,
+)
 from treering.retrieval.index.code_names import names_in_heading
 
 MOST_ENTRIES = 300
@@ -19,6 +26,8 @@ MOST_ENTRIES = 300
 _DOC_CHARS = 200
 _MAX_DOC_LINES = 400
 """The maximum number of lines of a comment or docstring."""
+_SPECIALIZATION = re.compile(r"^(?!.*\boperator\b).*[<>]")
+"""Matches the name of a specialized template of C++, such as `Hash<Key>`."""
 _SECONDARY = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
 _PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
 _HOLDER = re.compile(
@@ -28,7 +37,9 @@ _DIRECTIVE = r"(?:include|if|ifdef|ifndef|elif|else|endif|define|undef|pragma|er
 _COMMENT = re.compile(rf"(?:/\*|\*|//|#(?!\[|!|{_DIRECTIVE})|--\s)")
 """Begins a comment; `#include` and other directives of C and C# are none."""
 _FOR_TOOLS = re.compile(
-    r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-|\bvim?:|-\*-"
+    r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-|\bvim?:|-\*-|flake8:"
+    r"|(?:mypy|pyright|pylint|ruff|isort|yapf|fmt|type|shellcheck|cspell|tslint|jshint|deno-lint)"
+    r"(?::|[ -](?:disable|ignore)\b)"
 )
 _IN_COMMENT = re.compile(r"//|\*|/\*|--|#(?!\s*(?:define|undef)\b)")
 _INNER_DOC = re.compile(r"//!|/\*!")
@@ -39,6 +50,8 @@ _DEFINES = re.compile(
     r"|[\]}]"
 )
 """The beginning of a definition: a comment directly above one is about it, not about the file."""
+_BEFORE_DEFINITION = re.compile(r"\s*(?:@|#\[|export |template)")
+_DECORATOR_ENDS = (")", "})", "])")
 _MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
 _LICENCE = re.compile(
     r"\A(?:TODO|FIXME|XXX)\b|copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-",
@@ -119,7 +132,7 @@ def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...
     secondary: dict[str, tuple[int, int]] = {}
     exported = _exported_elsewhere(text, family)
     for name, first, last in _definitions(text, path):
-        if name in found or "]" in name:  # such as `[Symbol.iterator]`
+        if name in found or "]" in name or _SPECIALIZATION.search(name):  # such as `[Symbol.iterator]`
             continue
         if _is_secondary(text.lines, name, first, last, family):
             secondary.setdefault(name, (first, last))
@@ -131,7 +144,7 @@ def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...
         if name not in found and len(found) < MOST_ENTRIES and (entry := _entry(text, family, name, *place)):
             found[name] = entry
     ordered = sorted(found.items(), key=lambda one: one[1].lines.first)
-    return tuple(_public_with_owner(dict(ordered)))
+    return tuple(_outside_namespaces(_public_with_owner(dict(ordered))))
 
 
 def _is_secondary(lines: Sequence[str], name: str, first: int, last: int, family: str) -> bool:
@@ -148,12 +161,24 @@ def _public_with_owner(found: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
         yield replace(entry, public=False) if hidden else entry
 
 
+def _outside_namespaces(entries: Iterable[ApiEntry]) -> Iterator[ApiEntry]:
+    """Omit namespaces, which many files reopen, and name their members as if they were at the top level."""
+    prefixes = list[str]()
+    for entry in entries:
+        name = entry.name.removeprefix(next((one for one in prefixes if entry.name.startswith(one)), ""))
+        if entry.kind == NAMESPACE:
+            prefixes.insert(0, f"{entry.name}.")  # an inner one precedes its outer one
+        else:
+            is_function = entry.kind == "method" and "." not in name
+            yield replace(entry, name=name, kind="function" if is_function else entry.kind)
+
+
 def _definitions(text: SourceLines, path: str) -> Iterator[tuple[str, int, int]]:
     for place, part in text.spans:
         if part.definitions:
             inside = [(one.name.replace("::", "."), one) for one in part.definitions]
             named = {name for name, _ in inside}
-            for name in names_in_heading(part.heading, path):
+            for name in (*names_in_heading(part.heading, path), *_stated_owners(text.lines, named, place)):
                 if name not in named and name.partition("(")[0]:
                     yield name, *_around(text.lines, name, place, part)
             for name, one in inside:
@@ -161,6 +186,15 @@ def _definitions(text: SourceLines, path: str) -> Iterator[tuple[str, int, int]]
         elif part.role in ("symbol", "code"):
             for name in names_in_heading(part.heading, path)[:1]:
                 yield name, place.start, place.end
+
+
+def _stated_owners(lines: Sequence[str], names: Collection[str], place: Lines) -> Iterator[str]:
+    """Yield the owners of definitions that are in the same lines, such as a class in a namespace."""
+    for owner in sorted({name.rpartition(".")[0] for name in names} - {""}):
+        short = owner.rpartition(".")[2]
+        at = _line_of(lines, short, place.start, place.end)
+        if at is not None and _HOLDER.search(lines[at], 0, word_at(lines[at], short)):
+            yield owner
 
 
 def _around(lines: Sequence[str], name: str, place: Lines, part: Segment) -> tuple[int, int]:
@@ -224,8 +258,8 @@ def docstring_below(lines: Sequence[str], at: int) -> str:
 def comment_above(lines: Sequence[str], at: int) -> str:
     """Return the comment above a line and its decorators, without comment markers."""
     row = at - 1
-    while row > 0 and lines[row].strip().startswith(("@", "#[", "export ", "template")):
-        row -= 1
+    while row > 0 and (first := _decorator_start(lines, row)):
+        row = first - 1
     last, is_block = row, lines[row].strip().endswith("*/")
     while row > 0 and last - row < _MAX_DOC_LINES:
         bare = lines[row].strip()
@@ -235,6 +269,15 @@ def comment_above(lines: Sequence[str], at: int) -> str:
             break
         row -= 1
     return "" if is_block else _comment_text(lines[row + 1 : last + 1])
+
+
+def _decorator_start(lines: Sequence[str], row: int) -> int:
+    """Return the first line of the decorator or attribute that ends at a line, or 0 if none does."""
+    if lines[row].strip() in _DECORATOR_ENDS:
+        indent = lines[row][: -len(lines[row].lstrip())]
+        above = range(row - 1, max(0, row - _MAX_DOC_LINES), -1)
+        row = next((at for at in above if re.match(rf"{indent}\S", lines[at])), 0)
+    return row if _BEFORE_DEFINITION.match(lines[row]) else 0
 
 
 def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:

@@ -1,12 +1,13 @@
 """The content of one repository at one moment, from which the pages of a wiki are written."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from treering.core.objects import Knowledge
-from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, assigned_at
+from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, assigned_at
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
@@ -16,6 +17,8 @@ from treering.extensions.wiki.repository.symbol_graph import FileLink, SymbolGra
 from treering.ports.passages import Reach
 from treering.verbs.engine import Engine
 
+_MIN_REPETITIONS = 3
+"""A paragraph in two READMEs may describe both, such as a package in two languages."""
 _MAX_STEPS = 4
 """The maximum number of re-exports followed to find a definition."""
 
@@ -34,13 +37,21 @@ class RepositoryFacts:
     def sections(self, file: WikiFile) -> tuple[DocumentSection, ...]:
         """Return the sections of a document; cached."""
         if file.path not in self._sections:
-            text = read_lines(self.engine.ledger, file, self.files.sequence)
+            text = self.text(file)
             self._sections[file.path] = sections_of(text) if text else ()
         return self._sections[file.path]
 
+    def text(self, file: WikiFile) -> SourceLines | None:
+        """Return the lines of a file, or `None` if it was deleted."""
+        return read_lines(self.engine.ledger, file, self.files.sequence)
+
+    def paragraphs(self, file: WikiFile) -> Iterator[str]:
+        """Return the paragraphs of a document."""
+        return (one.text for section in self.sections(file) for one in section.blocks if one.kind == "paragraph")
+
     def segment_lines(self, file: WikiFile) -> dict[str, CitedSpan]:
         """Return the lines of each segment of a file, by id."""
-        text = read_lines(self.engine.ledger, file, self.files.sequence)
+        text = self.text(file)
         spans = text.spans if text else ()
         return {part.segment_id: CitedSpan(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
 
@@ -50,7 +61,7 @@ class RepositoryFacts:
             entry = next((one for one in file.entries if one.name == name and not one.owner), None)
             if entry:
                 return file, entry.lines, entry
-            text = read_lines(self.engine.ledger, file, self.files.sequence)
+            text = self.text(file)
             if text and (lines := assigned_at(text, name)):
                 return file, lines, None
             links = self.graph.outgoing.get(file.path, ())
@@ -62,7 +73,7 @@ class RepositoryFacts:
 
     def line_with(self, file: WikiFile, name: str) -> CitedSpan | None:
         """Return the first line of a file that contains a name."""
-        text = read_lines(self.engine.ledger, file, self.files.sequence)
+        text = self.text(file)
         lines = text.lines if text else ()
         at = next((at for at, line in enumerate(lines) if word_at(line, name) >= 0), None)
         return text.cite(at, at) if text and at else None
@@ -78,6 +89,12 @@ class RepositoryFacts:
         return {file.folder: file for file in sorted(readmes, key=lambda file: (file.path.endswith(".md"), file.path))}
 
     @cached_property
+    def repeated_paragraphs(self) -> frozenset[str]:
+        """The paragraphs of several READMEs, such as the footer of generated ones: they describe none of them."""
+        texts = Counter(text for one in self.readmes.values() for text in {*self.paragraphs(one)})
+        return frozenset(text for text, count in texts.items() if count >= _MIN_REPETITIONS)
+
+    @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:
         """The parts of the code, most important first."""
         parts = self.code.parts.values()
@@ -89,7 +106,8 @@ class RepositoryFacts:
         own = self._own_names()
         users: dict[str, list[str]] = defaultdict(list)
         for path in self.code.of_file:
-            for name in sorted({outside_name(one) for one in self.files.files[path].imports} - own - {""}):
+            family = code.family if (code := self.files.files[path].code) else ""
+            for name in sorted({outside_name(one, family) for one in self.files.files[path].imports} - own - {""}):
                 users[name].append(path)
         return users
 
@@ -132,6 +150,9 @@ class RepositoryFacts:
         for path in self.code.of_file:
             parts = path.split("/")
             names |= {part.rpartition(".")[0] if at == len(parts) - 1 else part for at, part in enumerate(parts)}
+        for path, file in self.files.files.items():  # an include may name more or fewer folders
+            if file.code and file.code.family == "c":
+                names |= {path[at:] for at in (0, *(match.end() for match in re.finditer("/", path)))}
         return {one for name in names for one in (name, name.replace("-", "_"), outside_name(name))}
 
 
@@ -144,8 +165,10 @@ def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: in
     return RepositoryFacts(engine, files, graph, parts, known)
 
 
-def outside_name(name: str) -> str:
-    """Return the name of the imported package, or "" for a relative import."""
+def outside_name(name: str, family: str = "") -> str:
+    """Return the name of the imported package, in C of the included file, or "" for a relative import."""
+    if family == "c":
+        return re.sub(r"^(?:\.\.?/)+", "", name)
     if name.startswith((".", "/", "#", "~", "@/", "crate", "self", "super")):
         return ""
     if name.startswith("@"):

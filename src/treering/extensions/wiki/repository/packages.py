@@ -75,18 +75,26 @@ def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> Code
     of_file: dict[str, str] = {}
     for folder in sorted(folders):
         inside = sorted(folders[folder], key=lambda file: (not stands_for_folder(file), file.path))
-        described = [file for file in inside if file.path not in own]
+        modules = [module for module in _modules(inside) if any(file.path in own for file in module)]
+        described = [file for file in inside if not any(file in module for module in modules)]
         key = folder or "."
         if described or len(inside) > 1:
-            modules = tuple(file.path for file in inside if file.path in own)
-            parts[key] = _part(files, graph, key, described, modules)
+            parts[key] = _part(files, graph, key, described, tuple(module[0].path for module in modules))
             of_file |= {file.path: key for file in described}
-        for file in inside:
-            if file.path in own:
-                parts[file.path] = _part(files, graph, file.path, [file], ())
-                of_file[file.path] = file.path
+        for module in modules:
+            first = module[0].path
+            parts[first] = _part(files, graph, first, module, ())
+            of_file |= {file.path: first for file in module}
     aside = Counter(file.folder or file.path for file in everything if file.path not in of_file)
     return CodeParts(_with_unique_titles(parts), of_file, dict(sorted(aside.items())))
+
+
+def _modules(inside: Iterable[WikiFile]) -> list[list[WikiFile]]:
+    """Return the modules of a folder: its files, but a header of C with its implementation is one module."""
+    modules: dict[str, list[WikiFile]] = defaultdict(list)
+    for file in inside:
+        modules[splitext(file.path)[0] if file.code and file.code.family == "c" else file.path].append(file)
+    return [sorted(one, key=lambda file: not splitext(file.path)[1].startswith(".h")) for one in modules.values()]
 
 
 def _with_unique_titles(parts: Mapping[str, CodePart]) -> dict[str, CodePart]:

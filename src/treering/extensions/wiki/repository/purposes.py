@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from treering.extensions.wiki.repository.api_entries import ApiEntry
 from treering.extensions.wiki.repository.facts import RepositoryFacts, offered
@@ -11,8 +12,19 @@ from treering.extensions.wiki.repository.packages import CodePart, repository_ti
 from treering.extensions.wiki.repository.prose import Words, words_of
 
 MIN_PARAGRAPH_CHARS = 20
+_MIN_WORDS = 4
+"""A text that is shorter in both, such as a label, describes nothing."""
 _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
+_MAX_TESTS = 2
+_MIN_TITLE_WORDS = 4
+"""The title of a test with fewer words, such as "is empty", describes no module."""
+_TEST_TITLE = re.compile(
+    r"\b(?:it|test)\s*\(?\s*([\"'`])(?P<title>(?:(?!\1).){1,120})\1"
+    r"|\bdef test_(?P<name>\w+)|#\[(?:\w+::)?test\b[^\]]*\]\s*(?:async\s+)?fn (?P<function>\w+)"
+)
+_TEST_NAME = re.compile(r"^tests?[_-]|[_.-](?:tests?|specs?)$|(?<=[a-z])(?:Test|Spec)s?$")
+_POINTER = re.compile(r"see\b", re.IGNORECASE)
 _TYPES = ("class", "interface", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
 _SOURCES = re.compile(r"^src/(?:main/\w+/)?")
@@ -23,7 +35,10 @@ def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     """Return the purpose of a package or module as its files or its README state it, else its few names or users."""
     files = facts.files_of(part)
     if not part.is_package:
-        return purpose_of(files[0], facts) or _users(files, facts)
+        folder = files[0].folder
+        is_alone = bool(folder) and folder not in facts.code.parts and not any(file.purpose for file in files)
+        readme = folder_purpose(folder, facts) if is_alone else []
+        return readme or _purpose_of_module(files, facts) or _users(files, facts)
     entry = next((file for file in files if file.purpose and _describes_package(file)), None)
     if entry:
         return list(entry.purpose)
@@ -43,16 +58,23 @@ def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
 
 
 def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the first paragraph of a document that does not announce a list or code."""
-    texts = (one.text for section in facts.sections(document) for one in section.blocks if one.kind == "paragraph")
-    return next((words for text in texts if not text.endswith(":") and _is_long(words := words_of(text))), [])
+    """Return the first paragraph of a document that describes: no footer, and no announcement of a list or code."""
+    texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
+    described = (words_of(text) for text in texts if not text.endswith(":") and not _POINTER.match(text))
+    return next(filter(_is_long, described), [])
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
     """Return the purpose of a file: as it states it, else the docs of its main definition, else a few names."""
-    if file.purpose:
-        return list(file.purpose)
-    return _by_definitions([file], file.name.partition(".")[0], facts) if file.public else _by_use(file, facts)
+    return _purpose_of_module([file], facts)
+
+
+def _purpose_of_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
+    if stated := next((file.purpose for file in files if file.purpose), None):
+        return list(stated)
+    if any(file.public for file in files):
+        return _by_definitions(files, files[0].name.partition(".")[0], facts)
+    return _by_use(files[0], facts)
 
 
 def listed(verb: str, names: Sequence[str]) -> list[Words]:
@@ -95,14 +117,40 @@ def _of_only_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[W
 def _by_definitions(files: Sequence[WikiFile], name: str, facts: RepositoryFacts) -> list[Words]:
     """Return the docs of the definition that files are about: one with their name, the only or the heaviest one.
 
-    Without one, list the definitions if they are few.
+    Without docs, return the titles of their first tests, else list the definitions if they are few and say more than
+    the name of the files.
     """
     entries = [entry for file in files for entry in facts.important(file)]
     named = next((one for one in entries if _same(one.short, name)), None)
     main = named or (entries[0] if entries and _outweighs(entries, files[0], facts) else None)
     if main and main.doc:
-        return [Words(main.short, code=True), Words(": "), *main.doc]
-    return listed("Defines", [entry.short for entry in entries])
+        return _described(main)
+    others = [entry for entry in entries if not _same(entry.short, name)]
+    return _by_tests(files, facts) or listed("Defines", [entry.short for entry in entries] if others else [])
+
+
+def _described(entry: ApiEntry) -> list[Words]:
+    """Return the name and the docs of a definition; docs often begin with the name."""
+    name, first = Words(entry.short, code=True), entry.doc[0].text
+    if first.startswith(f"{entry.short} "):
+        return [name, Words(first.removeprefix(entry.short)), *entry.doc[1:]]
+    return [name, *entry.doc[1:]] if first == entry.short else [name, Words(": "), *entry.doc]
+
+
+def _by_tests(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
+    """Return the titles of the first tests in the test files that are named like the files."""
+    names = {_subject(file) for file in files}
+    links = [link.start for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
+    tests = (facts.files.files[path] for path in dict.fromkeys(sorted(links)))
+    texts = (facts.text(one) for one in tests if one.role == "test" and _subject(one) in names)
+    matches = (match for text in texts if text for match in _TEST_TITLE.finditer("\n".join(text.lines)))
+    titles = (one["title"] or (one["name"] or one["function"]).replace("_", " ") for one in matches)
+    first = [*islice((title for title in titles if len(title.split()) >= _MIN_TITLE_WORDS), _MAX_TESTS)]
+    return [Words(f"Tests: {'; '.join(first)}.")] if first else []
+
+
+def _subject(file: WikiFile) -> str:
+    return _NO_LETTERS.sub("", _TEST_NAME.sub("", file.name.rpartition(".")[0])).casefold()
 
 
 def _users(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
@@ -131,7 +179,8 @@ def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
 
 
 def _is_long(words: Sequence[Words]) -> bool:
-    return sum(len(one.text) for one in words) >= MIN_PARAGRAPH_CHARS
+    text = "".join(one.text for one in words)
+    return len(text) >= MIN_PARAGRAPH_CHARS or len(text.split()) >= _MIN_WORDS
 
 
 def _same(one: str, other: str) -> bool:

@@ -9,6 +9,7 @@ _MOST_CHARS = 20_000
 _OPENING, _CLOSING = "([", ")]"
 _SPACES = re.compile(r"\s+")
 _PYTHON = "py"
+NAMESPACE = "namespace"
 _COMMENT = re.compile(r"[ \t]#[^\n\"']*$", re.MULTILINE)
 _KINDS = (
     ("class", re.compile(r"\bclass\b")),
@@ -19,7 +20,8 @@ _KINDS = (
         "function",
         re.compile(r"\b(?:def|function|func|fn|async|sub|macro_rules)\b"),
     ),
-    ("type", re.compile(r"\b(?:type|typedef|namespace|module|mod)\b")),
+    (NAMESPACE, re.compile(r"^\s*(?:inline\s+)?namespace\b")),
+    ("type", re.compile(r"\b(?:type|typedef|using|namespace|module|mod)\b")),
 )
 _FUNCTION_VALUE = re.compile(r"\)\s*(?::[^=]{0,300})?=>")
 _ARROW = re.compile(r"=\s*(?:async\s*)?(?:<[^=]{0,200}>)?\s*\(")
@@ -102,7 +104,8 @@ def kind_of(name: str, line: str, family: str, *, member: bool) -> str:
 
 def is_public(name: str, line: str, family: str, *, member: bool) -> bool:
     """Return whether a definition is public, by its name and modifiers."""
-    if name.startswith(("_", "#")) or _TYPE_VARIABLE.search(line) or _HIDDEN_MEMBER.search(line.split("(")[0]):
+    before = line[: max(word_at(line, name), 0)]  # behind the name, `private` is about a base class of C++
+    if name.startswith(("_", "#")) or _TYPE_VARIABLE.search(line) or _HIDDEN_MEMBER.search(before):
         return False
     match family:
         case "go":
@@ -114,7 +117,7 @@ def is_public(name: str, line: str, family: str, *, member: bool) -> bool:
         case "java" | "cs":
             return bool(re.search(r"\bpublic\b", line)) or not member
         case "c":
-            return not re.search(r"\bstatic\b", line)
+            return not re.search(r"\bstatic\b", before)
         case _:
             return True
 

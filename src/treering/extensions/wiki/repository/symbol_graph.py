@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,8 @@ _IMPORT = re.compile(
 _NAME_END = re.compile(r"[/.:]")
 _IMPLICIT_IMPORTS = frozenset({"c", "rb", "php", "sh", "java", "cs", "go"})
 """Families of languages in which a file may use another without importing it."""
+_WHOLE_IMPORTS = frozenset({"c", "rb", "sh"})
+"""Families of languages that import whole files, without names."""
 _SEEDS = {"test": 0.1, "example": 0.5, "documentation": 0.5, "data": 0.4, "changelog": 0.3, "generated": 0.3}
 """The weight of a file at the start of the walk, by its role; code has 1. Nothing uses a test."""
 
@@ -177,14 +179,25 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
             pairs[tie.start.path, tie.end.path].append(tie)
     for (start, end), several in pairs.items():
         first = min(several, key=lambda tie: (tie.how != "imports", tie.lines.first if tie.lines else 0))
-        names = Counter(
-            tie.name.partition(".")[0] for tie in several if tie.name.strip("*") and not tie.name.startswith("__")
-        )
+        defined = {entry.short for entry in several[0].end.entries}
+        names = Counter(filter(None, (_used_name(tie, defined) for tie in several)))
         used = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])
         if first.lines:
             imports = any(tie.how == "imports" for tie in several)
             loaded = any(tie.when_loaded for tie in several)
             yield FileLink(start, end, imports, first.lines, used, len(several), loaded)
+
+
+def _used_name(tie: _Tie, defined: Collection[str]) -> str:
+    """Return the name that a file uses of another, or "" if it is not known.
+
+    `Server::instance` may mean an `instance` of any included file: only a name that the other file defines is stated.
+    """
+    if not tie.name.strip("*") or tie.name.startswith("__"):
+        return ""
+    parts = tie.name.split(".")
+    is_guess = tie.start.code is not None and tie.start.code.family in _WHOLE_IMPORTS
+    return next((part for part in parts if part in defined), "") if is_guess else parts[0]
 
 
 class _Nodes:

@@ -59,7 +59,8 @@ def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile]) -> str:
     folder = code(f"{part.key}/")
     if not files:
         return f"{counted_things(len(part.modules), 'module')} in {folder}."
-    place = body.file(files[0]) if len(files) == 1 else f"{counted_things(len(files), 'file')} in {folder}"
+    is_module = len(files) == 1 or not part.is_package
+    place = " and ".join(map(body.file, files)) if is_module else f"{counted_things(len(files), 'file')} in {folder}"
     public = [entry for file in files for entry in file.public if not entry.owner]
     types = sum(entry.kind in _TYPES for entry in public)
     functions = sum(entry.kind == "function" for entry in public)

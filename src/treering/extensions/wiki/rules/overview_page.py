@@ -77,7 +77,7 @@ def _introduction(body: PageBody, readme: WikiFile) -> Iterable[str]:
         for block in section.blocks:
             words = cut(words_of(block.text), left) if block.kind == "paragraph" else []
             length = sum(len(one.text) for one in words)
-            is_lead_in = block.text.endswith(":") and not first
+            is_lead_in = block.text.endswith(":") and not (first and section is sections[0])
             if length < MIN_PARAGRAPH_CHARS or left < MIN_INTRODUCTION_CHARS or is_lead_in:
                 continue
             left -= length

@@ -32,5 +32,8 @@ def write_reference(body: PageBody) -> None:
 
 
 def _heading(body: PageBody, part: CodePart, path: str) -> str:
-    title = part.title if len(part.files) == 1 else part_title(body.facts.files, path)
+    if len(part.files) > 1 and not part.is_package:
+        title = path
+    else:
+        title = part.title if len(part.files) == 1 else part_title(body.facts.files, path)
     return body.to_page(body.paths.parts[part.key], code(title))
