@@ -358,4 +358,4 @@ def _part_of(source: Source, zone: TimeZone) -> _Part:
         for segment in source.segments
         if isinstance(segment.locator, Turn)
     }
-    return _Part(statements, turns, positions, part_digest(source, [said for said, _ in messages]))
+    return _Part(statements, turns, positions, part_digest(source, [message for message, _ in messages]))

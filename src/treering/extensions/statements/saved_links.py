@@ -59,9 +59,9 @@ def part_digest(source: Source, messages: Sequence[SaidMessage]) -> str:
 
     It is keyed with the salt of the source, so that erased words cannot be guessed from it.
     """
-    said = [(one.position, one.speaker, str(one.at), one.machine) for one in messages]
+    places = [(one.position, one.speaker, str(one.at), one.machine) for one in messages]
     hashes = [segment.hash for segment in source.segments]
-    return digest(canonical_json([said, hashes, source.payload.get(STATEMENTS)]), salt=source.salt)
+    return digest(canonical_json([places, hashes, source.payload.get(STATEMENTS)]), salt=source.salt)
 
 
 @cache
