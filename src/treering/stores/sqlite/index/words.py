@@ -324,7 +324,8 @@ def _idf(total: int, having: int) -> float:
 
 def totals(connection: apsw.Connection) -> dict[str, int]:
     """Return the numbers of rows and of terms, which FTS5 stores in row 1."""
-    block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
+    rows = connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1")  # noqa: S608 - our table
+    (block,) = next(rows, (b"",))  # missing in a damaged file
     numbers = numbers_in(block).tolist() or [0]
     return {"rows": numbers[0], "total": sum(numbers[1:])}
 
