@@ -12,7 +12,7 @@ from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import word_tables
 from treering.stores.sqlite.index.tables import create_tables
-from treering.stores.sqlite.index.words import lost_terms, purge_words, rank_words
+from treering.stores.sqlite.index.words import lost_terms, purge_words, rank_words, totals
 from treering.stores.sqlite.sight import sight
 from treering.testing.index_contract.stage import near
 
@@ -304,3 +304,9 @@ def test_words_of_what_passes_a_filter_rank_to_the_scores_of_fts5(told, terms, s
     with space.database.read() as connection:
         assert list(found.words) == rank_words(connection, terms, sight(connection, reach), 3)
     space.ledger.close()
+
+
+def test_totals_of_a_damaged_table_are_zero():
+    connection = full_text([1])
+    connection.execute("DELETE FROM passage_words_data WHERE id = 1")
+    assert totals(connection) == {"rows": 0, "total": 0}

@@ -6,7 +6,7 @@ Every text of a value is screened, so new fields and new kinds of objects need n
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -43,6 +43,24 @@ class Screened(Generic[_Value]):
     def warnings(self) -> tuple[str, ...]:
         """A warning for each kind and field."""
         return tuple(_warning(secret, self.secrets.count(secret)) for secret in dict.fromkeys(self.secrets))
+
+
+@dataclass(slots=True)
+class RecentDigests:
+    """Digests of values that were screened lately and contain no secrets; between `most` and twice as many."""
+
+    most: int
+    young: set[str] = field(default_factory=set)
+    old: set[str] = field(default_factory=set)
+
+    def __contains__(self, item: str) -> bool:
+        return item in self.young or item in self.old
+
+    def add(self, item: str) -> None:
+        """Add a digest, and drop the older half if there are too many."""
+        if len(self.young) >= self.most:
+            self.young, self.old = set(), self.young
+        self.young.add(item)
 
 
 def screened(value: _Value, *, place: str = "") -> Screened[_Value]:

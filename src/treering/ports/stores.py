@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from treering.core.audit import Anchor
 from treering.core.objects import Channel
@@ -84,6 +84,18 @@ class NoteAnswer(Protocol):
         ...
 
 
+class ReadyValues(Protocol):
+    """Values computed from a space, for the next process. They may vanish at any time; an erasure deletes them."""
+
+    def read(self, name: str) -> Any:
+        """Return a value of JSON, or `None` if there is none."""
+        ...
+
+    def write(self, name: str, value: Any) -> None:
+        """Store a value of JSON, if possible."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one open space. Safe to use from many threads.
@@ -109,6 +121,8 @@ class Stores:
     """Checks how the database separates spaces; `None` if it has only one space."""
     note_answer: NoteAnswer | None = None
     """Records which files an answer named; `None` if no hook uses it."""
+    ready: ReadyValues | None = None
+    """Values for the next process; `None` if every process computes them."""
     arrival: IncomingCopy | None = None
     """Marks the space as an unfinished copy; `None` if it was not opened for one, or cannot be marked."""
 

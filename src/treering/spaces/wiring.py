@@ -354,6 +354,7 @@ def _engine(
         leases=stores.leases,
         backlog=stores.backlog,
         note_answer=None if stores.read_only else stores.note_answer,
+        ready=None if stores.read_only else stores.ready,
         protection=stores.protection,
         erasures=None if stores.read_only else stores.jobs,
         erasure_key=partial(shared_secret, opening.settings.data_dir / ERASURE_KEY),

@@ -16,7 +16,7 @@ from treering.ports.ledger import Ledger
 from treering.ports.lookup import Lookup
 from treering.ports.models import Embedder, Rarity, Reranker, equally_rare
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
-from treering.ports.stores import NoteAnswer, Protection
+from treering.ports.stores import NoteAnswer, Protection, ReadyValues
 from treering.ports.vector_engine import EngineSelection
 from treering.retrieval.text.time_zones import MACHINE, TimeZone
 from treering.verbs.evidence_files import EvidenceFiles
@@ -113,6 +113,8 @@ class Engine:
     """Stores feedback on answers (`verbs.feedback`) and runs of exams for the whole space; `None`: not stored."""
     note_answer: NoteAnswer | None = None
     """Records the files that an answer named; `None` if no hook needs them."""
+    ready: ReadyValues | None = None
+    """Stores values for the next process; `None`: every process computes them."""
     erasures: JobLog | None = None
     """Stores the marks of erased texts (`verbs.ingest.erased`); `None`: not stored."""
     erasure_key: Callable[[], bytes] | None = None

@@ -14,9 +14,10 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
-from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger
+from treering.extensions.statements.ledger import MIN_CHANCE, Links, StatementLedger
 from treering.extensions.statements.pairs import announces_change
 from treering.extensions.statements.reading import statements_of, topics_of
+from treering.extensions.statements.saved_links import SavedLinks, part_digest
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
 from treering.ports.ledger import AsOf, ObjectRequest
@@ -37,6 +38,8 @@ MACHINES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 MAX_MESSAGES = 4_000
 """Messages of a conversation that are compared: the newest, so that reading a long one takes seconds once."""
 _STEP = 1_000
+SAVED_FROM = 100
+"""Statements compared since links were saved, from which on they are saved: comparing takes a tenth of a second."""
 MAX_STATEMENTS = 5
 """Statements of a message that count for it."""
 
@@ -64,9 +67,11 @@ class StatedConversation:
 class _Part:
     """One source of a conversation."""
 
-    statements: tuple[Statement, ...]
-    turns: Mapping[int, ReplacingTurn]
-    positions: Mapping[TurnPlace, int]
+    statements: tuple[Statement, ...] = ()
+    turns: Mapping[int, ReplacingTurn] = field(default_factory=dict)
+    positions: Mapping[TurnPlace, int] = field(default_factory=dict)
+    digest: str = ""
+    """A salted digest of the messages and of the statements that are stored with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,14 @@ class _Known:
     parts: tuple[_Part, ...]
     conversation: StatedConversation
     closed: StatementLedger
+    links: Sequence[Sequence[Links]]
+    """The links of the statements of each source."""
+    unsaved: int
+    """How many statements were compared since links were saved."""
 
-    @property
-    def last(self) -> tuple[Statement, ...]:
-        """The statements of the last source."""
-        return self.parts[-1].statements if self.parts else ()
+    def is_begin_of(self, states: tuple[_State, ...]) -> bool:
+        """Return whether these sources still begin the conversation; the last one may have changed."""
+        return 0 < len(self.states) <= len(states) and self.states[:-1] == states[: len(self.states) - 1]
 
 
 @dataclass(slots=True)
@@ -111,19 +119,22 @@ def conversation_at(engine: Engine, *, scope: str, root: str, as_of: AsOf = None
     """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was."""
     sources = engine.ledger.sources(scope=scope, root=root)
     if as_of is not None:
-        return _earlier_conversation(engine, [state.id for _, state in sorted(sources.items())], as_of)
+        return _earlier_conversation(engine, (scope, root), [state.id for _, state in sorted(sources.items())], as_of)
     active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
     states = [(state.id, state.revision, state.fingerprint) for _, state in active]
     return _conversation(engine, (scope, root), _newest(states))
 
 
-def _earlier_conversation(engine: Engine, ids: Sequence[str], as_of: AsOf) -> StatedConversation:
+def _earlier_conversation(
+    engine: Engine, place: tuple[str, str], ids: Sequence[str], as_of: AsOf
+) -> StatedConversation:
     """Return a conversation as it was. Such reads are rare, so nothing of them is stored."""
     (read,) = engine.ledger.read([ObjectRequest(objects=tuple(ids), as_of=as_of)])
     items = [item for one in ids if isinstance(item := read.objects.get(one), Source) and item.status == "active"]
     newest = {state[0] for state in _newest([(one.id, one.revision, one.fingerprint) for one in items])}
-    parts = [_part_of(item, engine.time_zone) for item in items if item.id in newest]
-    return _joined(StatementLedger.of(one for part in parts for one in part.statements), parts)
+    parts = tuple(_part_of(item, engine.time_zone) for item in items if item.id in newest)
+    saved = SavedLinks(engine.ready, place, [part.digest for part in parts])
+    return _extended(StatementLedger(), (), parts, (), saved.read()).conversation
 
 
 def replaced_turns(
@@ -235,14 +246,49 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
         return known.conversation
     read = dict(zip(known.states, known.parts, strict=True)) if known else {}
     parts = tuple(read.get(state) or _part(engine, state) for state in states)
-    closed = _closed(known, states, parts)
-    ledger = _with_last(known, closed, parts[-1].statements if parts else ())
-    made = _Known(states, parts, _joined(ledger, parts), closed)
+    saved = SavedLinks(engine.ready, place, [part.digest for part in parts])
+    if known and known.is_begin_of(states):
+        made = _grown(known, states, parts)
+    else:
+        made = _extended(StatementLedger(), states, parts, (), saved.read())
+    if made.unsaved >= SAVED_FROM:
+        saved.write(made.links)
+        made = replace(made, unsaved=0)
     with cache.lock:
         cache.conversations[place] = made
         cache.conversations.move_to_end(place)
         _forget_oldest(cache.conversations)
     return made.conversation
+
+
+def _grown(known: _Known, states: tuple[_State, ...], parts: tuple[_Part, ...]) -> _Known:
+    """Return a conversation that went on since it was read: its last source has grown or changed, or others follow."""
+    *before, last = known.links
+    statements = known.parts[-1].statements
+    stays = parts[len(before)].statements[: len(statements)] == statements
+    made = _extended(known.closed, states, parts, before, [last] if stays else [])
+    return replace(made, unsaved=made.unsaved + known.unsaved)
+
+
+def _extended(
+    ledger: StatementLedger,
+    states: tuple[_State, ...],
+    parts: tuple[_Part, ...],
+    before: Sequence[Sequence[Links]],
+    known: Sequence[Sequence[Links]],
+) -> _Known:
+    """Return a conversation from the ledger of its first sources, with the links `before`.
+
+    `known`: links of statements in the next ones, which are not compared.
+    """
+    closed, links, unsaved = ledger, list(before), 0
+    for at, part in enumerate(parts[len(before) :]):
+        if at == 0 or part is parts[-1]:
+            closed, ledger = ledger, ledger.copy()
+        first = known[at] if at < len(known) else ()
+        links.append(ledger.extend(part.statements, first))
+        unsaved += len(part.statements) - len(first)
+    return _Known(states, parts, _joined(ledger, parts), closed, links, unsaved)
 
 
 def _forget_oldest(conversations: OrderedDict[tuple[str, str], _Known]) -> None:
@@ -275,30 +321,9 @@ def _message_count(state: _State) -> int:
     return int(count) if count.isdecimal() else 1
 
 
-def _closed(known: _Known | None, states: tuple[_State, ...], parts: Sequence[_Part]) -> StatementLedger:
-    """Return the ledger of all sources but the last one, going on from the ledger of the last read."""
-    read = known.states[:-1] if known else ()
-    if not known or read != states[:-1][: len(read)]:
-        return StatementLedger.of(one for part in parts[:-1] for one in part.statements)
-    if read == states[:-1]:
-        return known.closed
-    ledger = known.closed.copy()
-    for part in parts[len(read) : -1]:
-        ledger.extend(part.statements)
-    return ledger
-
-
-def _with_last(known: _Known | None, closed: StatementLedger, last: tuple[Statement, ...]) -> StatementLedger:
-    """Return the ledger with the statements of the last source. Only new ones are compared."""
-    has_grown = known and known.closed is closed and last[: len(known.last)] == known.last
-    ledger = known.conversation.ledger.copy() if known and has_grown else closed.copy()
-    ledger.extend(last[len(known.last) :] if known and has_grown else last)
-    return ledger
-
-
 def _part(engine: Engine, state: _State) -> _Part:
     source = engine.ledger.get(state[0])
-    return _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part((), {}, {})
+    return _part_of(source, engine.time_zone) if isinstance(source, Source) else _Part()
 
 
 def said_of(message: Message, position: int, zone: TimeZone) -> SaidMessage:
@@ -333,4 +358,4 @@ def _part_of(source: Source, zone: TimeZone) -> _Part:
         for segment in source.segments
         if isinstance(segment.locator, Turn)
     }
-    return _Part(statements, turns, positions)
+    return _Part(statements, turns, positions, part_digest(source, [message for message, _ in messages]))

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, takewhile
-from typing import Literal
+from itertools import count, takewhile, zip_longest
+from typing import Literal, NamedTuple
 
 from treering.extensions.statements.comparison import Comparison
 from treering.extensions.statements.pairs import changed_values, have_other_modifiers
 from treering.extensions.statements.relations import relations_of, with_context
-from treering.extensions.statements.statement import Relation, StatedValue, Statement
+from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 from treering.extensions.statements.words import words_in
 
 _Id = tuple[int, int]
@@ -25,6 +25,26 @@ class ReplacedMessage:
     relation: Relation
     degree: Degree
 
+
+class Link(NamedTuple):
+    """A relation of a new statement, without its words: `other` is the earlier statement."""
+
+    kind: RelationKind
+    other: _Id
+    sure: bool
+    from_new: bool
+    """Whether the new statement is the source of the relation, and not its target."""
+
+    @classmethod
+    def of(cls, relation: Relation, new: Statement) -> "Link":
+        """Return a relation of a new statement as a link."""
+        from_new = relation.source is new
+        other = relation.target if from_new else relation.source
+        return cls(relation.kind, other.id, relation.sure, from_new)
+
+
+Links = tuple[Link, ...]
+"""The relations of one new statement."""
 
 MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
@@ -60,10 +80,12 @@ class StatementLedger:
         ledger.extend(statements)
         return ledger
 
-    def extend(self, statements: Iterable[Statement]) -> None:
-        """Add further statements in their order."""
-        for statement in statements:
-            self.add(statement)
+    def extend(self, statements: Iterable[Statement], known: Sequence[Links] = ()) -> list[Links]:
+        """Add further statements in their order; return the links of each.
+
+        `known`: the links of the first ones, as an equal ledger returned them. They are not compared.
+        """
+        return [self.add(one, links) for one, links in zip_longest(statements, known)]
 
     def copy(self) -> "StatementLedger":
         """Return a ledger that grows by itself."""
@@ -79,14 +101,20 @@ class StatementLedger:
             {source: list(ids) for source, ids in self._sources.items()},
         )
 
-    def add(self, statement: Statement) -> None:
-        """Add the next statement, and relate it to those that hold. What that costs does not grow with the ledger."""
+    def add(self, statement: Statement, known: Links | None = None) -> Links:
+        """Add the next statement, and relate it to those that hold; return its links, or those that are known.
+
+        What that costs does not grow with the ledger.
+        """
         comparison = self.compare(statement)
-        for relation in relations_of(comparison):
+        new = comparison.new
+        relations = relations_of(comparison) if known is None else [self._relation(new, link) for link in known]
+        for relation in relations:
             self._relate(relation)
         if statement.is_stated:
             self._comparisons[statement.id] = comparison
-        self.append(comparison.new)
+        self.append(new)
+        return tuple(Link.of(relation, new) for relation in relations) if known is None else known
 
     def compare(self, statement: Statement) -> Comparison:
         """Return the next statement with its context, and those that hold and that it may change."""
@@ -175,6 +203,11 @@ class StatementLedger:
         relation = self.replacement(best.id) or self.doubted[best.id]
         degree: Degree = "perhaps" if best.id in self.doubted else "in part" if rest else ""
         return ReplacedMessage(relation, degree)
+
+    def _relation(self, new: Statement, link: Link) -> Relation:
+        other = self.statements[link.other]
+        source, target = (new, other) if link.from_new else (other, new)
+        return Relation(link.kind, source, target, link.sure)
 
     def _context(self, relation: Relation) -> str:
         new, old = relation.source, relation.target

@@ -73,7 +73,7 @@ class PassageRows(Protocol):
         """End a passage before `seq`. `entry`: its current content."""
         ...
 
-    def touch(self, key: int, entry: Entry) -> None:
+    def touch(self, key: int, step: Touched) -> None:
         """Update the position, update time and metadata of a passage in place."""
         ...
 
@@ -164,7 +164,7 @@ class PassageFold:
 
     def _touch(self, key: int, step: Touched) -> None:
         entry = step.entry
-        self.rows.touch(key, entry)
+        self.rows.touch(key, step)
         if entry.passage.live and step.retied:
             self._retie(key, entry)
         if entry.passage.live and entry.code_names != step.was.code_names:

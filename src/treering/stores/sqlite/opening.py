@@ -12,6 +12,7 @@ from treering.stores.sqlite.jobs import SqliteJobs
 from treering.stores.sqlite.leases import SqliteLeases
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.stores.sqlite.noted_answers import note_answer
+from treering.stores.sqlite.ready import ReadyFiles
 from treering.system.address import Address
 
 
@@ -39,6 +40,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             close=closing.pop_all().close,
             read_only=database.read_only,
             note_answer=partial(note_answer, address.file) if address.file else None,
+            ready=ReadyFiles(address.file) if address.file else None,
             feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
             arrival=SqliteArrival(database) if needs.arriving else None,
         )

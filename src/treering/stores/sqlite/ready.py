@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import apsw
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.stores.sqlite.files import ReadOnlyFile
-from treering.system.machine import check_private, make_folder, own_user, write_new
+from treering.system.machine import check_private, make_folder, own_user, replace_file, write_new
 from treering.system.settings import data_folder
 
 _FOLDER = "ready"
@@ -55,6 +56,24 @@ def remove_ready(path: str | Path) -> None:
             if file.name != _SPACE:
                 file.unlink(missing_ok=True)
     _remove_outdated(folder.parent, Path(os.path.realpath(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFiles:
+    """`ports.stores.ReadyValues` in the ready folder of a space."""
+
+    space: str | Path
+
+    def read(self, name: str) -> Any:
+        """Return a value, or `None` if there is none or it is damaged."""
+        with suppress(OSError):
+            return unsealed((ready_folder(self.space) / name).read_bytes())
+        return None
+
+    def write(self, name: str, value: Any) -> None:
+        """Store a value, unless the folder cannot be written."""
+        with suppress(OSError):
+            replace_file(ready_folder(self.space, make=True) / name, sealed(value))
 
 
 def sealed(value: Any) -> bytes:

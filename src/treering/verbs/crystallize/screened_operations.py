@@ -8,8 +8,11 @@ from treering.core.errors import NotFound
 from treering.core.evidence import Segment, segment_hash
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Update
-from treering.core.screening import Screened, screened
+from treering.core.screening import RecentDigests, Screened, screened
 from treering.ports.ledger import Ledger
+
+_CLEAN = RecentDigests(most=8_192)
+"""Digests of segments without secrets. All messages of a block are written again with each new one."""
 
 
 def screened_operations(operations: Sequence[Operation], ledger: Ledger) -> Screened[tuple[Operation, ...]]:
@@ -56,7 +59,10 @@ def _are_segments(parts: Iterable[Any]) -> bool:
 
 
 def _screened_segments(parts: Sequence[Segment], identity: str, ledger: Ledger) -> Screened[tuple[Segment, ...]]:
-    if not screened(parts).secrets:  # all at once: a block of messages is written again with each new one
+    unknown = {key: part for part in parts if (key := digest(repr(part))) not in _CLEAN}
+    if not screened(list(unknown.values())).secrets:
+        for key in unknown:
+            _CLEAN.add(key)
         return Screened(tuple(parts))
     touched = [screened(part, place="segments") for part in parts]
     salt = ledger.get(identity).salt

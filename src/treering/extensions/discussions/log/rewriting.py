@@ -137,11 +137,15 @@ class Rewriting:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
 
     def _payload(self, block: "_Written", old: Block | None) -> dict[str, object]:
-        """Return the payload of a block, with what its messages state: read again only where they changed."""
+        """Return the payload of a block, with the statements of its messages if no more are added to it.
+
+        An open block changes with every message, and its few messages are read when they are needed. Statements of
+        unchanged messages stay.
+        """
         known = by_message(loaded(old.source.payload) or ()) if old else {}
         before = {kept.position: kept for kept in old.messages} if old else {}
         statements: list[Statement] = []
-        for position, entry in enumerate(block.entries, block.first):
+        for position, entry in enumerate(block.entries if block.closed else (), block.first):
             if entry.kept and entry.kept == before.get(position) and position in known:
                 statements += known[position]
             elif not entry.deletion:

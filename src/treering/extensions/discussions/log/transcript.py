@@ -1,10 +1,11 @@
 """Transcripts: messages from a client, cleaned and ready to be compared with the stored ones."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from treering.core.canonical import digest
+from treering.core.screening import RecentDigests
 from treering.extensions.discussions.log.alignment import Mark
 from treering.verbs.ingest.turns import Message, cleaned, without_thoughts
 
@@ -61,21 +62,5 @@ def _cleaned(content: str) -> str:
     return text
 
 
-@dataclass(slots=True)
-class _Recent:
-    """Recently added digests. A client sends all of its messages again with every new one."""
-
-    most: int
-    young: set[str] = field(default_factory=set)
-    old: set[str] = field(default_factory=set)
-
-    def __contains__(self, item: str) -> bool:
-        return item in self.young or item in self.old
-
-    def add(self, item: str) -> None:
-        if len(self.young) >= self.most:
-            self.young, self.old = set(), self.young
-        self.young.add(item)
-
-
-_CLEAN = _Recent(most=32_768)
+_CLEAN = RecentDigests(most=32_768)
+"""Digests of clean contents. A client sends all of its messages again with every new one."""

@@ -183,12 +183,12 @@ class CollectedRows:
         self.changed.append(key)
         return PlacedRow(key, self._text_of(entry))
 
-    def touch(self, key: int, entry: Entry) -> None:
+    def touch(self, key: int, step: Touched) -> None:
         """Collect an update of a passage in place."""
         if key in self._made:
-            self._made[key].entry = entry
+            self._made[key].entry = step.entry
         else:
-            self._touched[key] = entry
+            self._touched[key] = step.entry
 
     def erase(self, object_id: str) -> Iterator[ErasedRow]:
         """Collect the deletion of all rows of an object."""

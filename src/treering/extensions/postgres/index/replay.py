@@ -41,7 +41,7 @@ from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import gist_hash
-from treering.retrieval.index.projection import Entry, places_of, steps_of
+from treering.retrieval.index.projection import Entry, Touched, places_of, steps_of
 from treering.stores.rows.fold import (
     MOST_NAMED,
     NOWHERE,
@@ -266,9 +266,9 @@ class _ImaginedRows:
         del self._open[entry.passage.object_id][entry.passage.part]
         return PlacedRow(key, 0)
 
-    def touch(self, key: int, entry: Entry) -> None:
+    def touch(self, key: int, step: Touched) -> None:
         """Update a passage in place."""
-        self.made[key].entry = entry
+        self.made[key].entry = step.entry
 
     def erase(self, _: str) -> Iterable[ErasedRow]:
         """Delete nothing: an erased object has no history."""

@@ -9,7 +9,7 @@ from treering.ports.index import Change
 from treering.ports.models import Extractor
 from treering.ports.passages import Passage
 from treering.retrieval.index.passages import gist_hash
-from treering.retrieval.index.projection import Entry, steps_of
+from treering.retrieval.index.projection import Entry, Touched, steps_of
 from treering.stores.rows.fold import PASSAGE_COLUMNS, ErasedRow, PassageFold, PlacedRow, Value, passage_values
 from treering.stores.rows.upkeep import SHOWN, CarriedIndex
 from treering.stores.sqlite.filters import stored_scalar
@@ -131,12 +131,14 @@ class _Rows:
             add_words(self._connection, [(key, passage)], current=False)
         return PlacedRow(key, self._text_id(passage))
 
-    def touch(self, key: int, entry: Entry) -> None:
+    def touch(self, key: int, step: Touched) -> None:
         self.write()
+        passage = step.entry.passage
         sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
-        self._connection.execute(sql, (entry.position, render_time(entry.passage.updated_at), key))
-        self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
-        self._keep_metadata([(key, entry.passage)])
+        self._connection.execute(sql, (step.entry.position, render_time(passage.updated_at), key))
+        if passage.metadata != step.was.passage.metadata:
+            self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
+            self._keep_metadata([(key, passage)])
 
     def erase(self, object_id: str) -> Iterator[ErasedRow]:
         self.write()

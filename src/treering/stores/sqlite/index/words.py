@@ -329,7 +329,8 @@ def totals(connection: apsw.Connection) -> dict[str, int]:
 
 
 def _totals(connection: apsw.Connection) -> dict[str, int]:
-    block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
+    rows = connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1")  # noqa: S608 - our table
+    (block,) = next(rows, (b"",))  # missing in a damaged file
     numbers = numbers_in(block).tolist() or [0]
     return {"rows": numbers[0], "total": sum(numbers[1:])}
 

@@ -157,7 +157,9 @@ class ObjectTables:
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Return the text of a segment, even if it was removed from its source."""
-        segment = self.segment(source_id, segment_id)
+        # Most ids are new. A row that is missing is noticed when the source is read.
+        sql = "SELECT 1 FROM segments WHERE source_id = ? AND segment_id = ?"
+        segment = self.segment(source_id, segment_id) if self._first(sql, (source_id, segment_id)) else None
         return segment.excerpt if segment else None
 
     def cited(self, source_id: str, segment_id: str) -> Cited | None:
