@@ -8,14 +8,17 @@ they were read are flagged (`docs/decisions/0057`).
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Object, Source
+from treering.core.objects import Knowledge, Object, Source, title_of
+from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.core.screening import redact
 from treering.core.versions import DETACHED, HeldContents, TreeView, is_blob, known_branches, places_of_branches
@@ -296,13 +299,13 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     if missing := tuple(one for one in ids if one not in items):
         (more,) = ledger.read([ObjectRequest(objects=missing)])
         items |= more.objects
-    known = (items.get(one) for one in ids)
-    based = [item for item in known if isinstance(item, Knowledge) and item.evidence_refs]
-    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in based for ref in item.evidence_refs)
-    if not refs:
+    based = [item for one in ids if isinstance(item := items.get(one), Knowledge)]
+    if not based:
         return {}
+    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in based for ref in item.evidence_refs)
     sources = tuple(dict.fromkeys(source for source, _ in refs))
-    (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
+    links = tuple(item.id for item in based if item.status not in ("superseded", "archived"))
+    (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
     elsewhere = [
         item
@@ -310,7 +313,25 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
         if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or (notes[item.id] and _has_no_file(tree, item, found))
     ]
     renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
-    return {identity: note for identity, note in notes.items() if identity not in renamed}
+    replaced = _replaced_in(tree, ledger, found)
+    return {identity: note for identity, note in notes.items() if identity not in renamed} | replaced
+
+
+def _replaced_in(tree: AskedTree, ledger: Ledger, found: ObjectsFound) -> dict[str, str]:
+    """Return the notes of knowledge whose replacement applies in the tree, but not on all branches."""
+    by = {
+        identity: [link.source for link in links if (link.type, link.target) == ("supersedes", identity)]
+        for identity, links in found.links.items()
+    }
+    wanted = tuple(dict.fromkeys(chain.from_iterable(by.values())))
+    if not wanted:
+        return {}
+    (read,) = ledger.read([ObjectRequest(objects=wanted)])
+    new = {one.id: one for one in read.objects.values() if is_current(one)}
+    notes = _notes_of_knowledge(tree, ledger, list(new), new.values())
+    here = {one for one in new if not notes.get(one, "").startswith((_ELSEWHERE, _NOWHERE))}
+    applied = {old: one for old, each in by.items() for one in each if one in here}
+    return {old: f"superseded by {label(title_of(new[one]))}" for old, one in applied.items()}
 
 
 def _has_no_file(tree: AskedTree, item: Knowledge, found: ObjectsFound) -> bool:

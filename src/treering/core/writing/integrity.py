@@ -163,7 +163,7 @@ def settle_claims(draft: Draft) -> list[str]:
     Return the ids that became contested. Claims are compared by subject, validity and value, never by similarity.
     """
     contested: list[str] = []
-    affected = _with_changed_branches(draft)
+    affected = [item for item in with_changed_branches(draft) if item.claim_key()]
     for touched in (*draft.touched_knowledge(), *affected):
         item = draft.find(touched.id)
         if isinstance(item, Knowledge) and item.status in _LIVE:
@@ -184,13 +184,20 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
 
 
 def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
-    """Return whether two claims may apply to the same branch; claims about different branches do not contradict."""
-    first, second = _branches_of(one, draft), _branches_of(other, draft)
+    """Return whether two claims may apply to the same branch; claims about different branches do not contradict.
+
+    Neither does a claim that replaces the other, even if only on some branches (`core.writing.replacement`).
+    """
+    if any(
+        draft.has_link(Link(type="supersedes", source=by.id, target=old.id)) for by, old in ((one, other), (other, one))
+    ):
+        return False
+    first, second = branches_of(one, draft), branches_of(other, draft)
     return first is None or second is None or not first.isdisjoint(second)
 
 
-def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
-    """Return the branches of the evidence for a claim; `None` for every branch, or if they are unknown."""
+def branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
+    """Return the branches of the evidence for knowledge; `None` for every branch, or if they are unknown."""
     names: set[str] = set()
     for ref in item.evidence_refs:
         source = draft.find(ref.source_id) if ref.role == "supports" else None
@@ -207,8 +214,8 @@ def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
     return frozenset(names) or None
 
 
-def _with_changed_branches(draft: Draft) -> list[Knowledge]:
-    """Return claims with evidence in sources whose contents changed branches."""
+def with_changed_branches(draft: Draft) -> list[Knowledge]:
+    """Return knowledge with evidence in sources whose contents changed branches."""
     moved = [
         write.after.id
         for write in draft.writes
@@ -218,8 +225,7 @@ def _with_changed_branches(draft: Draft) -> list[Knowledge]:
         and write.before.fingerprint != write.after.fingerprint
         and SEVERAL in (write.before.fingerprint + write.after.fingerprint)
     ]
-    claims = {item.id: item for source in moved for item in draft.dependents(source)}
-    return [item for item in claims.values() if item.claim_key()]
+    return list({item.id: item for source in moved for item in draft.dependents(source)}.values())
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:

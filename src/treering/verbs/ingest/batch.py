@@ -16,14 +16,13 @@ from treering.core.patch import (
     Patch,
     PatchRecord,
     Receipt,
-    RemoveLink,
     Transition,
     Update,
 )
-from treering.core.policy import CURRENT, is_over, needs_review
+from treering.core.policy import is_over, needs_review
 from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
-from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.branches import branches_now, read_of, segments_on
@@ -290,39 +289,6 @@ def archive_unmerged(
     return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
 
 
-def restore_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
-    """Make knowledge active that archived knowledge had replaced, or stale if its lines are gone; return it by id."""
-    ledger = writer.engine.ledger
-    restored: dict[str, Receipt] = {}
-    for item in [one for identity in archived for one in _replaced(identity, writer)]:
-        refs = _restored_evidence(item, writer)
-        by = [one for one in ledger.links(item.id) if one.type == "supersedes" and one.target == item.id]
-        if any(head.status in CURRENT["knowledge"] for head in ledger.heads(one.source for one in by).values()):
-            continue
-        stale = Transition(id=item.id, expected_revision=item.revision, to="stale")
-        activation = _activation(item, refs) if _has_lines(item, writer) else ()
-        operations = [*(RemoveLink(link=one) for one in by), stale, *activation]
-        if receipt := _committed(operations, "Its replacement was archived.", writer):
-            restored[item.id] = receipt
-    return restored
-
-
-def _replaced(identity: str, writer: BatchWriter) -> Iterator[Knowledge]:
-    """Yield what knowledge replaced; if the lines of that are gone, what it replaced in turn that has its lines."""
-    ledger = writer.engine.ledger
-    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.source == identity]
-    (read,) = ledger.read([ObjectRequest(objects=tuple(one.target for one in links))])
-    for item in read.objects.values():
-        if isinstance(item, Knowledge) and item.status == "superseded" and item.kind != "summary":
-            earlier = [one for one in _replaced(item.id, writer) if _has_lines(one, writer)]
-            yield from earlier if earlier and not _has_lines(item, writer) else [item]
-
-
-def _has_lines(item: Knowledge, writer: BatchWriter) -> bool:
-    """Return whether all evidence of knowledge exists now; knowledge that is only derived has none."""
-    return bool(_restored_evidence(item, writer)) or not (item.evidence_refs or item.derived_from)
-
-
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
     """Reactivate stale knowledge whose cited lines are again in sources that were just read, given by id.
 
@@ -396,13 +362,13 @@ def _found(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segme
 
 
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
-    """Return whether the last change of once active knowledge was the loss of its support.
+    """Return whether the last change of once active knowledge was the loss of its support or of its replacement.
 
     Claims that were contested by others are contested again when they are active. Disputes are left to people.
     """
     last = ledger.events_of(item.id)[-1]
     before = (last.before or {}).get("status")
-    was_active = before == "active" or (before == "contested" and item.was_active and not item.disputed)
+    was_active = before in ("active", "superseded") or (before == "contested" and item.was_active and not item.disputed)
     return last.event_type == "staled" and was_active
 
 

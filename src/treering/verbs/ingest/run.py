@@ -19,7 +19,7 @@ from treering.core.patch import (
     RemoveLink,
     Transition,
 )
-from treering.core.policy import needs_review
+from treering.core.policy import CURRENT, needs_review
 from treering.core.screening import Screened, screened
 from treering.core.versions import TreeView
 from treering.ports.adapter import (
@@ -45,7 +45,6 @@ from treering.verbs.ingest.batch import (
     archive_unmerged,
     proposal_key,
     reactivate,
-    restore_replaced,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
@@ -73,7 +72,7 @@ from treering.verbs.ingest.report import (
     overall_outcome,
 )
 from treering.verbs.ingest.segments import with_short_names, without_recalled_segments
-from treering.verbs.trees import AskedTree, notes_of_objects
+from treering.verbs.trees import CHANGED, AskedTree, notes_of_objects
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
 _BATCH_ITEMS = 256
@@ -332,19 +331,6 @@ class Run:
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
             self.account.patches += [receipt.patch_id for receipt in receipts]
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
-            self._restore_replaced(archived)
-
-    def _restore_replaced(self, archived: Iterable[str]) -> None:
-        """Restore what archived knowledge had replaced."""
-        restored = restore_replaced(self._writer, archived)
-        states = self._engine.ledger.heads(restored)
-        active = [one for one, state in states.items() if state.status != "stale"]
-        self.account.staled += [one for one in restored if one not in active]
-        self.account.patches += [receipt.patch_id for receipt in restored.values()]
-        if active:
-            self.account.warnings.append(
-                f"{len(active)} active again because what replaced it was archived: {', '.join(active)}."
-            )
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""
@@ -369,8 +355,10 @@ class Run:
         for read in self._writer.branches if lost else ():
             view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
             ledger = self._engine.ledger
-            notes = notes_of_objects(AskedTree(view), ledger, ledger.heads(lost).values())
-            self.account.staled += [one for one in lost if one in notes or self._writer.dry_run]
+            live = {one: head for one, head in ledger.heads(lost).items() if head.status in CURRENT["knowledge"]}
+            notes = notes_of_objects(AskedTree(view), ledger, live.values())
+            gone = (one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run)
+            self.account.staled += gone
 
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""

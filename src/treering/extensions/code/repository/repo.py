@@ -291,25 +291,44 @@ def _branch_read(
         commit or "",
         known=settled.known.payload if settled.known else {},
         existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
-        heads=branches,
+        heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
-        changed=_changed_since_fork(repository, settled, branch, commit),
+        fork=_at_fork(repository, settled, branch, commit, selection),
     )
 
 
-def _changed_since_fork(
-    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None
-) -> frozenset[str]:
-    """Return the origins of files that a branch changed since it left the first branch, unless it was read before."""
-    known = known_branches(settled.known.payload) if settled.known else {}
-    first = known.get(str(settled.known.payload.get("leading"))) if settled.known else None
-    if branch in known or not first or not commit:
-        return frozenset()
+def _with_unpushed(
+    repository: GitRepository, branches: Mapping[str, str], settled: SettledRepository, branch: str, commit: str | None
+) -> Mapping[str, str]:
+    """Return the newest commits of branches: the first branch is often ahead of the remote."""
+    payload = settled.known.payload if settled.known else {}
+    first = str(payload.get("leading") or branch)
+    read = commit if first == branch else known_branches(payload).get(first)
+    if read and first in branches and branches[first] != read and repository.is_ancestor(branches[first], read):
+        return {**branches, first: read}
+    return branches
+
+
+def _at_fork(
+    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None, selection: RepoSelection
+) -> Mapping[str, str] | None:
+    """Return the contents of files, by origin, at the commit at which a branch left the commit read last.
+
+    A new branch left the first branch. `None` if the branch continues from the commit read last.
+    """
+    payload = settled.known.payload if settled.known else {}
+    known = known_branches(payload)
+    since = known.get(branch) or known.get(str(payload.get("leading")))
+    if not since or not commit or (branch in known and since == commit):
+        return None
     try:
-        paths = repository.changed_since_fork(first, commit)
+        fork = repository.merge_base(repository.resolve(since), commit)
+        if fork == since and branch in known:
+            return None
+        files = [one for one in repository.entries(fork) if one.kind == "file"] if fork else []
     except TreeringError:  # this clone does not have the commit
-        return frozenset()
-    return frozenset(f"{settled.root}#{path}" for path in paths)
+        return None if branch in known else {}
+    return {f"{settled.root}#{one.path}": git_fingerprint(one.blob, redact=selection.redact) for one in files}
 
 
 def _on_branch(
