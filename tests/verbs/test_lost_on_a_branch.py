@@ -320,7 +320,8 @@ def test_lint_leaves_knowledge_of_main_until_a_merge(space, repository):
     branch(space, repository, "feature", {"retry.py": FIVE})
     (finding,) = space.lint("semantic", input={"rules": ["stale"]}).findings
     assert finding.after_merge
-    assert finding.explanation.endswith("It still holds on other branches: replace or archive it only after a merge.")
+    advice = "It is current on other branches. Replace it with lines of this branch; archive it only after a merge."
+    assert finding.explanation.endswith(advice)
     change_main(space, repository, {"retry.py": CODE.format(limit=6)})
     assert not space.lint("semantic", input={"rules": ["stale"]}).findings[0].after_merge
 
@@ -468,3 +469,21 @@ def test_deleted_branch_is_not_archived_before_main_is_pulled(space, repository,
     repository.git("branch", "-q", "-D", "feature")
     add(space, repository)
     assert space.engine.ledger.get(decided).status == "active"
+
+
+def test_stale_decision_replaced_on_a_branch_is_no_problem_there(space, repository):
+    change_main(space, repository, {"retry.py": FIVE})
+    branch(space, repository, "feature", {"retry.py": CODE.format(limit=6)})
+    space.replace("A call is tried three times", "A call is tried six times", because=["retry.py:3"])
+    assert sections(space) == {"Decided": ["A call is tried six times"]}
+    assert stale_findings(space) == []
+    switch(repository, "main")
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
+def test_new_lines_confirm_a_decision_on_a_branch(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    assert state(space) == ("active", True, "")
+    switch(repository, "main")
+    assert state(space) == ("active", True, "")

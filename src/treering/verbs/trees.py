@@ -41,6 +41,8 @@ _MAX_BRANCHES_NAMED = 5
 _ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
 CHANGED = "changed since: "
 """The beginning of a note about lines that changed in the work tree since they were read."""
+REPLACED = "superseded by "
+"""The beginning of a note about knowledge that other knowledge replaced in the tree."""
 _MAP = "repo"
 _MAX_EVENTS = 64
 """Events after which the maps are searched among all objects again."""
@@ -331,7 +333,7 @@ def _replaced_in(tree: AskedTree, ledger: Ledger, found: ObjectsFound) -> dict[s
     notes = _notes_of_knowledge(tree, ledger, list(new), new.values())
     here = {one for one in new if not notes.get(one, "").startswith((_ELSEWHERE, _NOWHERE))}
     applied = {old: one for old, each in by.items() for one in each if one in here}
-    return {old: f"superseded by {label(title_of(new[one]))}" for old, one in applied.items()}
+    return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
 def _has_no_file(tree: AskedTree, item: Knowledge, found: ObjectsFound) -> bool:
