@@ -95,6 +95,8 @@ class BatchWriter:
     """The branches being read, of the repositories of the items."""
     lost: list[str] = field(default_factory=list)
     """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """By id of a source whose file has another path on a branch now, the id of the source with that path."""
     replaced: set[str] = field(default_factory=set)
     """Contents of files that a branch being read had before, and may no longer have."""
 
@@ -162,6 +164,7 @@ class BatchWriter:
             if not needs_review(patch, self.engine.ledger.policy):
                 raise
             return self._propose(patch, items, changes.results)
+        self.renamed |= changes.renamed
         self.known_sources.settle(
             origins=[origin for item in items for origin in origins_of(item)],
             nodes=changes.nodes_after(receipt),
@@ -330,9 +333,52 @@ def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRe
         if isinstance(source, Source) and source.status != "active":
             known = writer.known_sources.source(source.origin)
             source = ledger.get(known.id) if known else source
-        if isinstance(source, Source) and source.status == "active":
-            return _refs_in(source, ref, cited, read_of(source.origin, writer.branches))
+        renamed = writer.renamed.get(ref.source_id)
+        for one in (source, ledger.get(renamed) if renamed else None):
+            if isinstance(one, Source) and one.status == "active":
+                refs = _refs_in(one, ref, cited, read_of(one.origin, writer.branches))
+                if refs:
+                    return refs
     return ()
+
+
+def follow_renames(writer: BatchWriter) -> list[Receipt]:
+    """Add evidence in the files that have another path on the branch just read; other branches keep theirs.
+
+    Evidence in a file that is on no branch any more is moved. The author is the caller who asked for the reading.
+    """
+    ledger = writer.engine.ledger
+    receipts: list[Receipt | None] = []
+    for before, now in writer.renamed.items():
+        source = ledger.get(now)
+        for item in filter(is_live, writer.known_sources.citing(before) if isinstance(source, Source) else ()):
+            refs = united(one for ref in item.evidence_refs for one in _followed(ref, before, source, ledger))
+            if refs != item.evidence_refs:
+                update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
+                receipts.append(_committed([update], f"A file it cites is {source.origin} on a branch.", writer))
+    return [one for one in receipts if one]
+
+
+def _followed(ref: EvidenceRef, before: str, now: Source, ledger: Ledger) -> Sequence[EvidenceRef]:
+    """Return a reference, if it is valid on some branch, and references to the same lines of a renamed file."""
+    if ref.source_id != before:
+        return [ref]
+    found = _found(ref, ledger.segment(before, ref.segment_id), now.id, now.segments)
+    added = [one.model_copy(update={"lost_on": ()}) for one in found]
+    source = ledger.get(before)
+    is_held = isinstance(source, Source) and source.status == "active"
+    return [ref, *added] if is_held and ledger.segments([(before, ref.segment_id)]) else added or [ref]
+
+
+def drop_unmerged(writer: BatchWriter, sources: Collection[str]) -> list[Receipt]:
+    """Remove evidence in files that were only on deleted branches from knowledge with other valid evidence."""
+    receipts: list[Receipt | None] = []
+    for item in {one.id: one for source in sources for one in writer.known_sources.citing(source)}.values():
+        refs = tuple(ref for ref in item.evidence_refs if ref.source_id not in sources)
+        if is_live(item) and any(ref.role == "supports" for ref in refs):
+            update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
+            receipts.append(_committed([update], "Its other evidence was on a deleted branch.", writer))
+    return [one for one in receipts if one]
 
 
 def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead | None) -> Sequence[EvidenceRef]:

@@ -121,6 +121,8 @@ class SourceChanges:
         self._nodes: dict[str, str] = {}
         self._evidence: dict[str, Knowledge] = {}
         self._archived: set[str] = set()
+        self.renamed: dict[str, str] = {}
+        """By id of a source whose file has another path on the branch now, the id of the source with that path."""
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
         self.replaced: set[str] = set()
@@ -180,12 +182,14 @@ class SourceChanges:
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=reason)
         self._bring_nodes(draft.nodes)
         elsewhere = [name for name in earlier if self._is_on_other_branch(name)]
-        for name in elsewhere:
-            self._archive(name)
+        before = [self._archive(name).source_id for name in elsewhere]
         earlier = tuple(name for name in earlier if name not in elsewhere)
         duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
         if duplicates is None:
-            return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
+            created = self._create(draft)
+            self.renamed |= dict.fromkeys(before, created)
+            return ItemResult(origin=draft.origin, outcome="created", source_id=created)
+        self.renamed |= dict.fromkeys((*before, *(one.id for one in duplicates.folded)), duplicates.kept.id)
         self._operations += duplicates.archiving()
         parted, segments = self._update(draft, duplicates.kept, duplicates.folded)
         self._repoint(duplicates, segments)
@@ -209,10 +213,14 @@ class SourceChanges:
         return _moved(origin, duplicates, duplicates.note())
 
     def _repoint(self, duplicates: DuplicateSources, segments: Sequence[Segment]) -> None:
-        """Move the evidence of candidates from the folded sources to the remaining one."""
+        """Move the evidence of candidates from the folded sources to the remaining one.
+
+        Other knowledge has evidence in both, and follows with the authority of the caller (`follow_renames`).
+        """
         for state in duplicates.folded:
             folded = self._known_sources.whole(state.id)
-            for item in filter(is_live, self._known_sources.citing(state.id)):
+            candidates = (one for one in self._known_sources.citing(state.id) if one.status == "candidate")
+            for item in candidates:
                 refs = self._evidence.get(item.id, item).evidence_refs
                 moved = repointed(refs, folded, duplicates.kept.id, segments)
                 if moved != refs:

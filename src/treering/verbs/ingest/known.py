@@ -1,7 +1,9 @@
 """Known sources, nodes and knowledge during a reading, and duplicate sources."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from treering.core.errors import Corrupt
 from treering.core.evidence import EvidenceRef, Segment, Turn, united
@@ -215,13 +217,14 @@ class DuplicateSources:
 def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
     """Choose the source that remains as `origin` among those with it or an earlier origin; `None` if there are none.
 
-    Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates.
+    Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates. Knowledge that
+    cites several of them does not count: it has evidence in the one that remains.
     """
     states = {name: known_sources.source(name) for name in dict.fromkeys((origin, *earlier))}
     existing = {name: state for name, state in states.items() if state is not None}
     if not existing:
         return None
-    cited = [name for name, state in existing.items() if len(existing) > 1 and _is_cited(state, known_sources)]
+    cited = _cited_alone(existing, known_sources) if len(existing) > 1 else []
     remaining = (cited or list(existing))[0]
     return DuplicateSources(
         kept=existing[remaining],
@@ -253,8 +256,14 @@ def repointed(
     return united(moved)
 
 
-def _is_cited(state: SourceState, known_sources: KnownSources) -> bool:
-    return any(is_live(item) and item.status != "candidate" for item in known_sources.citing(state.id))
+def _cited_alone(existing: Mapping[str, SourceState], known_sources: KnownSources) -> list[str]:
+    """Return the names of the sources that are the only ones of these cited by some knowledge."""
+    citing = {
+        name: {one.id for one in known_sources.citing(state.id) if is_live(one) and one.status != "candidate"}
+        for name, state in existing.items()
+    }
+    number = Counter(chain.from_iterable(citing.values()))
+    return [name for name, ids in citing.items() if any(number[one] == 1 for one in ids)]
 
 
 def _places(segments: Sequence[Segment]) -> Mapping[str, str]:

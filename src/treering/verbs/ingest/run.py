@@ -43,6 +43,8 @@ from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
+    drop_unmerged,
+    follow_renames,
     proposal_key,
     reactivate,
     unmerged,
@@ -175,6 +177,7 @@ class Run:
                 self._archive(origin)
             gone = [(read, names) for read in self._writer.branches if (names := branches_gone(read))]
             self._flush(ends=self._surveyed is None and not gone)
+            self._account_for(follow_renames(self._writer))
             for read, names in gone:
                 self._remove_branches(read, names)
             self._reactivate()
@@ -320,17 +323,26 @@ class Run:
 
     def _remove_branches(self, read: BranchRead, names: frozenset[str]) -> None:
         """Remove deleted branches, and archive knowledge whose evidence was only on them."""
-        before = len(self.account.staled)
+        before, read_before = len(self.account.staled), len(self.account.items)
         for origin, state in self._known_sources.below(read.root).items():
             if origin == read.root or versions_without(state.fingerprint, read, names).text != state.fingerprint:
                 self._put(BranchesGone(origin, names))
         self._flush()
+        removed = {one.source_id for one in self.account.items[read_before:] if one.outcome == "removed"}
+        if not self._writer.dry_run:
+            self._account_for(drop_unmerged(self._writer, removed))
         left = self.account.staled[before:]
         if left and not self._writer.dry_run:
             archived, receipts = archive_unmerged(self._writer, left, names)
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
-            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self._account_for(receipts)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+
+    def _account_for(self, receipts: Iterable[Receipt]) -> None:
+        """Count patches that were committed after the batches."""
+        for one in receipts:
+            self.account.patches.append(one.patch_id)
+            self.account.sequence = max(self.account.sequence, one.sequence)
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""
@@ -340,9 +352,8 @@ class Run:
         again, receipts = reactivate(self._writer, read)
         if again:
             self.account.staled = [identity for identity in self.account.staled if identity not in again]
-            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self._account_for(receipts)
             self.account.contested += [identity for receipt in receipts for identity in receipt.contested]
-            self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
             self.account.warnings.append(
                 f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
@@ -363,9 +374,8 @@ class Run:
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
-            for receipt in link_nodes_to_sources(self._writer, self._surveyed, changed=bool(self.account.patches)):
-                self.account.patches.append(receipt.patch_id)
-                self.account.sequence = max(self.account.sequence, receipt.sequence)
+            changed = bool(self.account.patches)
+            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, changed=changed))
 
     def _note_erased(self) -> None:
         """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""

@@ -204,7 +204,7 @@ def _is_claimed(item: Knowledge) -> bool:
 def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [
         _loss(ref, seen)
-        for ref in item.evidence_refs
+        for ref in _refs_here(item, seen)
         if item.id in seen.lost or not seen.holds(ref.source_id, ref.segment_id)
     ]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
@@ -213,6 +213,13 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     if lost:
         return " ".join(dict.fromkeys(lost))
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
+
+
+def _refs_here(item: Knowledge, seen: Survey) -> Sequence[EvidenceRef]:
+    """Return the evidence in files that are in their trees; all of it if none is."""
+    sources = {ref.source_id: seen.find(ref.source_id) for ref in item.evidence_refs}
+    here = {one for one, source in sources.items() if isinstance(source, Source) and seen.here(source)}
+    return [ref for ref in item.evidence_refs if ref.source_id in here] or item.evidence_refs
 
 
 def _is_over(item: Knowledge, seen: Survey) -> bool:
