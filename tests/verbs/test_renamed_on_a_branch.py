@@ -45,10 +45,11 @@ def decision(space):
     return next(hit for hit in report.hits if hit.type == "knowledge")
 
 
-def places(space):
-    """Return where the decision is shown in the work tree."""
+def places(space, identity=""):
+    """Return where a decision is shown in the work tree."""
     tree = tree_of(space.engine, "/", at="", past=False)
-    return [*cited_words(space.engine.ledger, space.engine.ledger.get(decision(space).object_id), tree.view)]
+    item = space.engine.ledger.get(identity or decision(space).object_id)
+    return [*cited_words(space.engine.ledger, item, tree.view)]
 
 
 def is_current(space):
@@ -141,9 +142,32 @@ def test_knowledge_of_a_branch_follows_its_second_rename(space, repository):
 
 
 def test_decision_made_after_a_rename_is_at_both_paths(space, repository):
-    space.decide("A wait is nine seconds", because=["again.py:6-7"])
+    wait = space.decide("A wait is nine seconds", because=["again.py:6-7"]).id
+    assert places(space, wait) == ["again.py:6-7"]
     switch(repository, "main")
     assert "A wait is nine seconds" in sections(space)["Decided"]
+    assert places(space, wait) == ["retry.py:6-7"]
+
+
+def test_rename_before_the_first_reading_of_a_branch_is_known(space, repository):
+    switch(repository, "main")
+    repository.commit({"retry.py": f"{THREE}X = 1\n"})
+    add(space, repository)
+    repository.git("checkout", "-q", "-b", "other")
+    repository.git("mv", "retry.py", "other.py")
+    repository.commit()
+    add(space, repository)
+    assert (places(space), is_current(space)) == (["other.py:3"], True)
+    switch(repository, "main")
+    assert (places(space), is_current(space)) == (["retry.py:3"], True)
+
+
+def test_copy_on_a_branch_is_no_rename(space, repository):
+    switch(repository, "main")
+    repository.git("checkout", "-q", "-b", "other")
+    repository.commit({"copy.py": THREE})
+    add(space, repository)
+    assert len(space.engine.ledger.get(decision(space).object_id).evidence_refs) == 2
 
 
 def test_removed_copy_after_a_rename_makes_knowledge_stale(space, repository):
@@ -152,3 +176,18 @@ def test_removed_copy_after_a_rename_makes_knowledge_stale(space, repository):
     assert add(space, repository).staled == (decision(space).object_id,)
     switch(repository, "main")
     assert is_current(space)
+
+
+def test_revert_in_a_renamed_file_restores_knowledge_there(space, repository):
+    repository.commit({"again.py": FIVE})
+    add(space, repository)
+    switch(repository, "main")
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    assert decision(space).status == "stale"
+    switch(repository, "feature")
+    repository.git("revert", "--no-edit", "HEAD")
+    add(space, repository)
+    assert (places(space), is_current(space)) == (["again.py:3"], True)
+    switch(repository, "main")
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}

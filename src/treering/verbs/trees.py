@@ -309,14 +309,7 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     links = tuple(item.id for item in based if item.status not in ("superseded", "archived"))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
     notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
-    elsewhere = [
-        item
-        for item in based
-        if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or (notes[item.id] and _has_no_file(tree, item, found))
-    ]
-    renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
-    replaced = _replaced_in(tree, ledger, found)
-    return {identity: note for identity, note in notes.items() if identity not in renamed} | replaced
+    return notes | _replaced_in(tree, ledger, found)
 
 
 def _replaced_in(tree: AskedTree, ledger: Ledger, found: ObjectsFound) -> dict[str, str]:
@@ -334,32 +327,6 @@ def _replaced_in(tree: AskedTree, ledger: Ledger, found: ObjectsFound) -> dict[s
     here = {one for one in new if not notes.get(one, "").startswith((_ELSEWHERE, _NOWHERE))}
     applied = {old: one for old, each in by.items() for one in each if one in here}
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
-
-
-def _has_no_file(tree: AskedTree, item: Knowledge, found: ObjectsFound) -> bool:
-    """Return whether no file that knowledge cites is in the tree under the path at which it was cited."""
-    heads = [found.heads[ref.source_id] for ref in item.evidence_refs if ref.source_id in found.heads]
-    return not any(tree.view.stands(head.origin, head.fingerprint) for head in heads)
-
-
-def _under_other_paths(
-    view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
-) -> frozenset[str]:
-    """Return the ids of knowledge whose file is in the tree under another path, with the same contents."""
-    scopes = {head.scope for head in found.heads.values() if view.has(head.origin)}
-    here: set[str | None] = set()
-    for scope in scopes:
-        states = ledger.sources(scope=scope, root=view.root).items()
-        here |= {view.contents(origin, one.fingerprint) for origin, one in states if one.status == "active"}
-    return frozenset(
-        item.id
-        for item in items
-        for ref in item.evidence_refs
-        if ref.role == "supports"
-        and (head := found.heads.get(ref.source_id))
-        and (segment := found.segments.get((ref.source_id, ref.segment_id)))
-        and not here.isdisjoint(_contents(head, segment))
-    )
 
 
 def _gone_lines(path: str) -> str:

@@ -36,7 +36,7 @@ from treering.verbs.ingest.changes import (
     SourceToWrite,
     origins_of,
 )
-from treering.verbs.ingest.known import KnownSources, is_live
+from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import refs_to_lines
 
@@ -97,8 +97,6 @@ class BatchWriter:
     """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
     renamed: dict[str, str] = field(default_factory=dict)
     """By id of a source whose file has another path on a branch now, the id of the source with that path."""
-    replaced: set[str] = field(default_factory=set)
-    """Contents of files that a branch being read had before, and may no longer have."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
@@ -113,16 +111,6 @@ class BatchWriter:
         for part in [*([others] if others else []), *([item] for item in reviewed)]:
             written = written.joined(self._write(part))
         return written
-
-    def citing_replaced(self) -> Iterator[str]:
-        """Yield the ids of knowledge that cites replaced contents in other files, such as a renamed one."""
-        for state in self.known_sources.with_contents(self.replaced):
-            source = self.known_sources.whole(state.id)
-            replaced = self.replaced.intersection(HeldContents.parse(source.fingerprint).fingerprints)
-            had = {one.segment_id for one in source.segments if any(map(one.place_in_contents, replaced))}
-            for item in filter(is_live, self.known_sources.citing(state.id) if had else ()):
-                if any(ref.source_id == state.id and ref.segment_id in had for ref in item.evidence_refs):
-                    yield item.id
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
@@ -149,7 +137,6 @@ class BatchWriter:
         if not operations:
             return BatchOutcome(tuple(changes.results))
         self.lost += changes.lost
-        self.replaced |= changes.replaced
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
@@ -319,10 +306,11 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
 
 
 def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
-    """Return the evidence if all of its lines exist now; else nothing."""
-    restored = [_restored_refs(ref, writer) for ref in item.evidence_refs]
-    refs = united(ref for each in restored for ref in each)
-    return refs if all(restored) else ()
+    """Return the evidence if all of its lines exist now, except those lost on branches; else nothing."""
+    restored = {ref: _restored_refs(ref, writer) for ref in item.evidence_refs}
+    if not any(restored.values()) or not all(refs or ref.lost_on for ref, refs in restored.items()):
+        return ()
+    return united(one for ref, refs in restored.items() for one in refs or [ref])
 
 
 def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRef]:
@@ -342,45 +330,6 @@ def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRe
     return ()
 
 
-def follow_renames(writer: BatchWriter) -> list[Receipt]:
-    """Add evidence in the files that have another path on the branch just read; other branches keep theirs.
-
-    Evidence in a file that is on no branch any more is moved. The author is the caller who asked for the reading.
-    """
-    ledger = writer.engine.ledger
-    receipts: list[Receipt | None] = []
-    for before, now in writer.renamed.items():
-        source = ledger.get(now)
-        for item in filter(is_live, writer.known_sources.citing(before) if isinstance(source, Source) else ()):
-            refs = united(one for ref in item.evidence_refs for one in _followed(ref, before, source, ledger))
-            if refs != item.evidence_refs:
-                update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
-                receipts.append(_committed([update], f"A file it cites is {source.origin} on a branch.", writer))
-    return [one for one in receipts if one]
-
-
-def _followed(ref: EvidenceRef, before: str, now: Source, ledger: Ledger) -> Sequence[EvidenceRef]:
-    """Return a reference, if it is valid on some branch, and references to the same lines of a renamed file."""
-    if ref.source_id != before:
-        return [ref]
-    found = _found(ref, ledger.segment(before, ref.segment_id), now.id, now.segments)
-    added = [one.model_copy(update={"lost_on": ()}) for one in found]
-    source = ledger.get(before)
-    is_held = isinstance(source, Source) and source.status == "active"
-    return [ref, *added] if is_held and ledger.segments([(before, ref.segment_id)]) else added or [ref]
-
-
-def drop_unmerged(writer: BatchWriter, sources: Collection[str]) -> list[Receipt]:
-    """Remove evidence in files that were only on deleted branches from knowledge with other valid evidence."""
-    receipts: list[Receipt | None] = []
-    for item in {one.id: one for source in sources for one in writer.known_sources.citing(source)}.values():
-        refs = tuple(ref for ref in item.evidence_refs if ref.source_id not in sources)
-        if is_live(item) and any(ref.role == "supports" for ref in refs):
-            update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
-            receipts.append(_committed([update], "Its other evidence was on a deleted branch.", writer))
-    return [one for one in receipts if one]
-
-
 def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead | None) -> Sequence[EvidenceRef]:
     """Return references to cited lines in a source, with the branches that lost them and do not have them back.
 
@@ -390,7 +339,9 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
     parts = {one.segment_id: one for one in source.segments}
     refs, lost_on = [ref], ref.lost_on
     if source.id != ref.source_id or ref.segment_id not in parts:
-        candidates = (_found(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints)
+        candidates = (
+            lines_in_source(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints
+        )
         refs = next(filter(None, candidates), [])
         lost_on = ref.lost_on or (branches_now(read) if read else ())
 
@@ -400,7 +351,8 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
     return [one.model_copy(update={"lost_on": still_lost(parts[one.segment_id])}) for one in refs]
 
 
-def _found(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+def lines_in_source(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+    """Return references to cited lines in the segments of a source; empty if they are not there."""
     same = next((one for one in now if one.excerpt == cited.excerpt), None)
     if same:
         return [ref.moved(same.segment_id, source_id=source_id, lines=ref.lines, together=ref.together)]
@@ -425,7 +377,7 @@ def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWr
         segment = engine.ledger.segment(refs[0].source_id, refs[0].segment_id)
         origin = engine.ledger.heads([refs[0].source_id])[refs[0].source_id].origin
         reason = f"Its evidence is valid again: {place_in(segment.locator, origin)}."
-    return _committed(_activation(item, refs), reason, writer)
+    return committed(_activation(item, refs), reason, writer)
 
 
 def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operation]:
@@ -435,7 +387,7 @@ def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operatio
     return [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
 
 
-def _committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
+def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
     """Commit operations as the caller who asked for the reading; propose them if the policy asks for review."""
     engine = writer.engine
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value

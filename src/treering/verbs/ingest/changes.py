@@ -16,7 +16,6 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.ingest.branches import (
     branch_payload,
-    contents_before,
     contents_here,
     read_of,
     restricted,
@@ -125,8 +124,6 @@ class SourceChanges:
         """By id of a source whose file has another path on the branch now, the id of the source with that path."""
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
-        self.replaced: set[str] = set()
-        """Contents of the files on the branch before, which it may no longer have."""
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
@@ -156,11 +153,6 @@ class SourceChanges:
         return created
 
     def _take(self, item: Item) -> ItemResult:
-        for origin in origins_of(item):
-            read = read_of(origin, self._branches)
-            state = self._known_sources.source(origin) if read else None
-            if state and (contents := contents_before(origin, state.fingerprint, read)):
-                self.replaced.add(contents)
         match item:
             case SourceToWrite(draft, earlier):
                 return self._upsert(draft, earlier)
@@ -187,7 +179,7 @@ class SourceChanges:
         duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
         if duplicates is None:
             created = self._create(draft)
-            self.renamed |= dict.fromkeys(before, created)
+            self.renamed |= dict.fromkeys((*before, *self._under_other_paths(draft, read)), created)
             return ItemResult(origin=draft.origin, outcome="created", source_id=created)
         self.renamed |= dict.fromkeys((*before, *(one.id for one in duplicates.folded)), duplicates.kept.id)
         self._operations += duplicates.archiving()
@@ -241,6 +233,11 @@ class SourceChanges:
             for item in citing:
                 self._follow(item, before, Carried(before.segments, frozenset()), (), HeldContents(()))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
+
+    def _under_other_paths(self, draft: SourceDraft, read: BranchRead | None) -> list[str]:
+        """Return the ids of the sources with these contents on other branches only."""
+        states = self._known_sources.with_contents(draft.fingerprint) if read else ()
+        return [one.id for one in states if contents_here(one.fingerprint, read) is None]
 
     def _is_on_other_branch(self, origin: str) -> bool:
         """Return whether a source is also on a branch other than the one being read."""

@@ -47,10 +47,10 @@ class KnownSources:
             self._sources[origin] = self.below(origin).get(origin)
         return self._sources.get(origin)
 
-    def with_contents(self, contents: Collection[str]) -> list[SourceState]:
-        """Return the sources known so far that have some of these contents, but not the same on all branches."""
+    def with_contents(self, contents: str) -> list[SourceState]:
+        """Return the sources known so far that have some contents, but not the same on all branches."""
         states = [one for one in self._sources.values() if one and one.fingerprint.startswith(SEVERAL)]
-        return [one for one in states if not {*HeldContents.parse(one.fingerprint).fingerprints}.isdisjoint(contents)]
+        return [one for one in states if contents in HeldContents.parse(one.fingerprint).fingerprints]
 
     def look_up(self, origins: Iterable[str]) -> None:
         """Read together the sources that will be requested one by one."""

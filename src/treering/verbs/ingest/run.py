@@ -43,8 +43,6 @@ from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
-    drop_unmerged,
-    follow_renames,
     proposal_key,
     reactivate,
     unmerged,
@@ -62,6 +60,7 @@ from treering.verbs.ingest.changes import (
 from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
+from treering.verbs.ingest.renames import drop_unmerged, follow_renames
 from treering.verbs.ingest.report import (
     IngestReport,
     ItemResult,
@@ -360,9 +359,7 @@ class Run:
 
     def _note_lost(self) -> None:
         """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
-        renamed = () if self._writer.dry_run else self._writer.citing_replaced()
-        candidates = dict.fromkeys((*self._writer.lost, *renamed))
-        lost = [identity for identity in candidates if identity not in self.account.staled]
+        lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
         for read in self._writer.branches if lost else ():
             view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
             ledger = self._engine.ledger
