@@ -21,7 +21,15 @@ from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.core.screening import redact
-from treering.core.versions import DETACHED, HeldContents, TreeView, is_blob, known_branches, places_of_branches
+from treering.core.versions import (
+    DETACHED,
+    HeldContents,
+    TreeView,
+    branches_with,
+    is_blob,
+    known_branches,
+    places_of_branches,
+)
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
@@ -110,7 +118,11 @@ class AskedTree:
             return ""
         if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
-        return _elsewhere(branches_of(item, heads, segments) or ()) if _ELSEWHERE in notes.values() else ""
+        if _ELSEWHERE not in notes.values():
+            return ""
+        supporting = (ref for ref in known if ref.role == "supports")
+        cited = ((heads[ref.source_id].fingerprint, segments[ref.source_id, ref.segment_id]) for ref in supporting)
+        return _elsewhere(branches_with(cited) or ())
 
     def _note_of_evidence(self, ref: EvidenceRef, head: Head, segment: Segment) -> str:
         """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
@@ -336,29 +348,6 @@ def _gone_lines(path: str) -> str:
 def _elsewhere(branches: Iterable[str]) -> str:
     named = ", ".join(branches)
     return f"{_ELSEWHERE} ({named})" if named else _NOWHERE
-
-
-def _contents(head: Head, segment: Segment) -> tuple[str, ...]:
-    return tuple(one.contents for one in segment.places) or HeldContents.parse(head.fingerprint).fingerprints
-
-
-def branches_of(
-    item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
-) -> tuple[str, ...] | None:
-    """Return the branches with the lines that support knowledge; `None` if some are on all branches.
-
-    `heads`: of the sources by id; `segments`: by source and segment.
-    """
-    names: dict[str, None] = {}
-    for ref in item.evidence_refs:
-        head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
-        if ref.role != "supports" or head is None or segment is None:
-            continue
-        branches = HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment))
-        if branches is None:
-            return None
-        names |= dict.fromkeys(branches)
-    return tuple(names) or None
 
 
 def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from treering.core.evidence import EvidenceRef, any_place_holds
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
 from treering.core.patch import Link, LinkType
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
-from treering.core.versions import SEVERAL, HeldContents
+from treering.core.versions import SEVERAL, branches_with
 from treering.core.writing.draft import Draft, Erased, Put
 
 REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -198,20 +198,11 @@ def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
 
 def branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
     """Return the branches of the evidence for knowledge; `None` for every branch, or if they are unknown."""
-    names: set[str] = set()
-    for ref in item.evidence_refs:
-        source = draft.find(ref.source_id) if ref.role == "supports" else None
-        if not isinstance(source, Source):
-            continue
-        segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
-        if segment is None:
-            continue
-        contents = [one.contents for one in segment.places] or HeldContents.parse(source.fingerprint).fingerprints
-        branches = HeldContents.parse(source.fingerprint).branches_of(contents)
-        if branches is None:
-            return None
-        names.update(branches)
-    return frozenset(names) or None
+    cited = [draft.cited(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports"]
+    branches = branches_with(
+        (one.fingerprint, one.segment) for one in cited if one and one.status == "active" and one.segment
+    )
+    return None if branches is None else frozenset(branches)
 
 
 def with_changed_branches(draft: Draft) -> list[Knowledge]:

@@ -179,7 +179,7 @@ class SourceChanges:
         duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
         if duplicates is None:
             created = self._create(draft)
-            self.renamed |= dict.fromkeys((*before, *self._under_other_paths(draft, read)), created)
+            self.renamed |= dict.fromkeys(before, created)
             return ItemResult(origin=draft.origin, outcome="created", source_id=created)
         self.renamed |= dict.fromkeys((*before, *(one.id for one in duplicates.folded)), duplicates.kept.id)
         self._operations += duplicates.archiving()
@@ -233,11 +233,6 @@ class SourceChanges:
             for item in citing:
                 self._follow(item, before, Carried(before.segments, frozenset()), (), HeldContents(()))
         return ItemResult(origin=origin, outcome="removed", source_id=state.id)
-
-    def _under_other_paths(self, draft: SourceDraft, read: BranchRead | None) -> list[str]:
-        """Return the ids of the sources with these contents on other branches only."""
-        states = self._known_sources.with_contents(draft.fingerprint) if read else ()
-        return [one.id for one in states if contents_here(one.fingerprint, read) is None]
 
     def _is_on_other_branch(self, origin: str) -> bool:
         """Return whether a source is also on a branch other than the one being read."""

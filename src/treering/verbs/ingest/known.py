@@ -11,7 +11,6 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Node, Object, Source
 from treering.core.patch import Transition
 from treering.core.policy import CURRENT
-from treering.core.versions import SEVERAL, HeldContents
 from treering.ports.adapter import AlreadyRead, KnownRepository, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection, SourceState
 from treering.verbs.ingest.segments import refs_to_lines
@@ -46,11 +45,6 @@ class KnownSources:
             self._unsure.discard(origin)
             self._sources[origin] = self.below(origin).get(origin)
         return self._sources.get(origin)
-
-    def with_contents(self, contents: str) -> list[SourceState]:
-        """Return the sources known so far that have some contents, but not the same on all branches."""
-        states = [one for one in self._sources.values() if one and one.fingerprint.startswith(SEVERAL)]
-        return [one for one in states if contents in HeldContents.parse(one.fingerprint).fingerprints]
 
     def look_up(self, origins: Iterable[str]) -> None:
         """Read together the sources that will be requested one by one."""

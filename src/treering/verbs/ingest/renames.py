@@ -5,12 +5,11 @@ The author is the caller who asked for the reading, because files may only propo
 
 from collections.abc import Collection, Iterator, Sequence
 
-from treering.core.evidence import EvidenceRef, any_place_holds, united
+from treering.core.evidence import EvidenceRef, united
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Receipt, Update
-from treering.ports.adapter import BranchRead
+from treering.ports.ledger import Ledger
 from treering.verbs.ingest.batch import BatchWriter, committed, lines_in_source
-from treering.verbs.ingest.branches import contents_here, read_of
 from treering.verbs.ingest.known import is_live
 
 
@@ -19,9 +18,11 @@ def follow_renames(writer: BatchWriter) -> Iterator[Receipt]:
 
     Evidence that is on no branch any more is moved.
     """
+    ledger = writer.engine.ledger
     for before, now in writer.renamed.items():
         for item in filter(is_live, writer.known_sources.citing(before)):
-            refs = _followed(item, before, writer.known_sources.whole(now), writer)
+            source = writer.known_sources.whole(now)
+            refs = united(one for ref in item.evidence_refs for one in _followed(ref, before, source, ledger))
             yield from _with_evidence(item, refs, "The file has another path on a branch.", writer)
 
 
@@ -42,26 +43,12 @@ def _with_evidence(
         yield from [receipt] if receipt else []
 
 
-def _followed(item: Knowledge, before: str, now: Source, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
-    read = read_of(now.origin, writer.branches)
-    is_here = any_place_holds(item.evidence_refs, lambda ref: _is_on(ref, writer, read))
-
-    def followed(ref: EvidenceRef) -> Sequence[EvidenceRef]:
-        is_held = _is_on(ref, writer, None)
-        if ref.source_id != before or (is_held and is_here):
-            return [ref]
-        cited = writer.engine.ledger.segment(before, ref.segment_id)
-        added = [one.model_copy(update={"lost_on": ()}) for one in lines_in_source(ref, cited, now.id, now.segments)]
-        return [ref, *added] if is_held else added or [ref]
-
-    return united(one for ref in item.evidence_refs for one in followed(ref))
-
-
-def _is_on(ref: EvidenceRef, writer: BatchWriter, read: BranchRead | None) -> bool:
-    """Return whether evidence exists on the branch being read; without one, on any branch."""
-    ledger = writer.engine.ledger
-    head = ledger.heads([ref.source_id]).get(ref.source_id)
-    segment = ledger.segments([(ref.source_id, ref.segment_id)]).get((ref.source_id, ref.segment_id))
-    if head is None or head.status != "active" or segment is None:
-        return False
-    return read is None or segment.place_in_contents(contents_here(head.fingerprint, read)) is not None
+def _followed(ref: EvidenceRef, before: str, now: Source, ledger: Ledger) -> Sequence[EvidenceRef]:
+    """Return a reference, if its segment is on some branch, and the same lines of a renamed file."""
+    if ref.source_id != before:
+        return [ref]
+    found = lines_in_source(ref, ledger.segment(before, ref.segment_id), now.id, now.segments)
+    added = [one.model_copy(update={"lost_on": ()}) for one in found]
+    is_archived = ledger.heads([before])[before].status != "active"
+    is_gone = is_archived or not ledger.segments([(before, ref.segment_id)])
+    return added if added and is_gone else [ref, *added]

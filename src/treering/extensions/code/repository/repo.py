@@ -156,7 +156,7 @@ class _Plan:
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
         branch = _branch_read(identity, settled, commit, selection)
-        known, held = _on_branch(known, settled, branch.branch)
+        known, held = _on_branch(known, branch)
         plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
@@ -331,19 +331,24 @@ def _at_fork(
     return {f"{settled.root}#{one.path}": git_fingerprint(one.blob, redact=selection.redact) for one in files}
 
 
-def _on_branch(
-    known: AlreadyRead, settled: SettledRepository, branch: str
-) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
-    """Return the stored state on a branch, and all contents of the files that have several."""
+def _on_branch(known: AlreadyRead, read: BranchRead) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
+    """Return the stored state on a branch, and all contents of the files that have several.
+
+    A new branch has the contents with which it left the first branch.
+    """
+    before = known_branches(read.known).get(read.branch)
+    fork = (read.fork or {}) if before is None else {}
     here: dict[str, str] = {}
     held: dict[str, frozenset[str]] = {}
     for origin, fingerprint in known.fingerprints.items():
         versions = HeldContents.parse(fingerprint)
         if not versions.is_everywhere:
             held[origin] = frozenset(versions.fingerprints)
-        if (contents_here := versions.on(branch)) is not None:
+        contents_here = versions.on(read.branch)
+        if contents_here is None and fork.get(origin) in versions.fingerprints:
+            contents_here = fork[origin]
+        if contents_here is not None:
             here[origin] = contents_here
-    before = known_branches(settled.known.payload).get(branch) if settled.known else None
     return replace(known, fingerprints=here, commit=before or known.commit), held
 
 
