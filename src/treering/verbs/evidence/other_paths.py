@@ -30,10 +30,10 @@ def _under_other_paths(ledger: Ledger, head: Head) -> list[Source]:
         return []
     held = HeldContents.parse(head.fingerprint)
     on = frozenset(held.branches_of(held.fingerprints) or ())
-    found = []
+    sources = []
     for state in ledger.sources(scope=head.scope, root=root).values():
         theirs = HeldContents.parse(state.fingerprint)
         branches = theirs.branches_of(held.fingerprints)
         if state.status == "active" and branches and on.isdisjoint(branches):
-            found.append(ledger.get(state.id))
-    return [one for one in found if isinstance(one, Source)]
+            sources.append(ledger.get(state.id))
+    return [one for one in sources if isinstance(one, Source)]

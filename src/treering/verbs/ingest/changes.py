@@ -195,6 +195,7 @@ class SourceChanges:
         if duplicates is None:
             return ItemResult(origin=origin, outcome="unchanged")
         here, kept = self._known_sources.source(origin), duplicates.kept
+        self.renamed |= dict.fromkeys((one.id for one in duplicates.folded), kept.id)
         self._operations += duplicates.archiving()
         if here is None or here.id != kept.id:
             self._operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))

@@ -47,8 +47,8 @@ def _followed(ref: EvidenceRef, before: str, now: Source, ledger: Ledger) -> Seq
     """Return a reference, if its segment is on some branch, and the same lines of a renamed file."""
     if ref.source_id != before:
         return [ref]
-    found = lines_in_source(ref, ledger.segment(before, ref.segment_id), now.id, now.segments)
-    added = [one.model_copy(update={"lost_on": ()}) for one in found]
+    places = lines_in_source(ref, ledger.segment(before, ref.segment_id), now.id, now.segments)
+    added = [one.model_copy(update={"lost_on": ()}) for one in places]
     is_archived = ledger.heads([before])[before].status != "active"
     is_gone = is_archived or not ledger.segments([(before, ref.segment_id)])
     return added if added and is_gone else [ref, *added]
