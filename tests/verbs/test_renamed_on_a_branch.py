@@ -191,3 +191,17 @@ def test_revert_in_a_renamed_file_restores_knowledge_there(space, repository):
     assert (places(space), is_current(space)) == (["again.py:3"], True)
     switch(repository, "main")
     assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
+def test_merge_of_a_renamed_and_changed_file_leaves_one_source(space, repository):
+    repository.commit({"again.py": FIVE})
+    add(space, repository)
+    wait = space.decide("A wait is nine seconds", because=["again.py:6-7"]).id
+    space.replace("A call is tried three times", "A call is tried five times", because=["again.py:3"])
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    report = add(space, repository)
+    assert (report.staled, report.warnings) == ((), ())
+    assert sections(space) == {"Decided": ["A call is tried five times", "A wait is nine seconds"]}
+    assert places(space, wait) == ["again.py:6-7"]
+    assert problems(space) == []

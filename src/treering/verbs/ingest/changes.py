@@ -176,7 +176,7 @@ class SourceChanges:
         elsewhere = [name for name in earlier if self._is_on_other_branch(name)]
         before = [self._archive(name).source_id for name in elsewhere]
         earlier = tuple(name for name in earlier if name not in elsewhere)
-        duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
+        duplicates = duplicates_of(draft.origin, earlier, self._known_sources, is_moved=read is not None)
         if duplicates is None:
             created = self._create(draft)
             self.renamed |= dict.fromkeys(before, created)

@@ -208,11 +208,14 @@ class DuplicateSources:
         )
 
 
-def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
+def duplicates_of(
+    origin: str, earlier: Sequence[str], known_sources: KnownSources, *, is_moved: bool = False
+) -> DuplicateSources | None:
     """Choose the source that remains as `origin` among those with it or an earlier origin; `None` if there are none.
 
     Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates. Knowledge that
-    cites several of them does not count: it has evidence in the one that remains.
+    cites several of them does not count: it has evidence in the one that remains. If the file `is_moved`, no other
+    one stays: knowledge that cites them is reactivated if the file has its lines.
     """
     states = {name: known_sources.source(name) for name in dict.fromkeys((origin, *earlier))}
     existing = {name: state for name, state in states.items() if state is not None}
@@ -220,6 +223,7 @@ def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSourc
         return None
     cited = _cited_alone(existing, known_sources) if len(existing) > 1 else []
     remaining = (cited or list(existing))[0]
+    cited = [] if is_moved else cited
     return DuplicateSources(
         kept=existing[remaining],
         before=next((name for name in (remaining, *existing) if name != origin), ""),
