@@ -487,3 +487,13 @@ def test_new_lines_confirm_a_decision_on_a_branch(space, repository):
     assert state(space) == ("active", True, "")
     switch(repository, "main")
     assert state(space) == ("active", True, "")
+
+
+def test_replacement_that_main_lost_still_replaces(space, repository):
+    new = replace_on_feature(space, repository)
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=6)})
+    assert report.staled == (new,)
+    assert sections(space) == {"Stale": ["A call is tried five times (retry.py:3 changed)"]}
+    assert state(space)[0] == "superseded"

@@ -18,6 +18,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source, title_of
+from treering.core.patch import Link
 from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.core.screening import redact
@@ -316,27 +317,34 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     based = [item for one in ids if isinstance(item := items.get(one), Knowledge)]
     if not based:
         return {}
-    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in based for ref in item.evidence_refs)
-    sources = tuple(dict.fromkeys(source for source, _ in refs))
     links = tuple(item.id for item in based if item.status not in ("superseded", "archived"))
+    notes, linked = _notes_of_evidence(tree, ledger, based, links)
+    return notes | _notes_of_replaced(tree, ledger, linked)
+
+
+def _notes_of_evidence(
+    tree: AskedTree, ledger: Ledger, items: Collection[Knowledge], links: tuple[str, ...] = ()
+) -> tuple[dict[str, str], Mapping[str, Sequence[Link]]]:
+    """Return the notes of knowledge by its evidence, and the requested links, read together."""
+    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in items for ref in item.evidence_refs)
+    sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
-    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
-    return notes | _replaced_in(tree, ledger, found)
+    return {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}, found.links
 
 
-def _replaced_in(tree: AskedTree, ledger: Ledger, found: ObjectsFound) -> dict[str, str]:
+def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequence[Link]]) -> dict[str, str]:
     """Return the notes of knowledge whose replacement applies in the tree, but not on all branches."""
     by = {
-        identity: [link.source for link in links if (link.type, link.target) == ("supersedes", identity)]
-        for identity, links in found.links.items()
+        identity: [link.source for link in each if (link.type, link.target) == ("supersedes", identity)]
+        for identity, each in links.items()
     }
     wanted = tuple(dict.fromkeys(chain.from_iterable(by.values())))
     if not wanted:
         return {}
     (read,) = ledger.read([ObjectRequest(objects=wanted)])
-    new = {one.id: one for one in read.objects.values() if is_current(one)}
-    notes = _notes_of_knowledge(tree, ledger, list(new), new.values())
-    here = {one for one in new if not notes.get(one, "").startswith((_ELSEWHERE, _NOWHERE))}
+    new = {one.id: one for one in read.objects.values() if isinstance(one, Knowledge) and is_current(one)}
+    notes, _ = _notes_of_evidence(tree, ledger, new.values())
+    here = {one for one in new if not notes[one].startswith((_ELSEWHERE, _NOWHERE))}
     applied = {old: one for old, each in by.items() for one in each if one in here}
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 

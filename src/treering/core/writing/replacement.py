@@ -51,11 +51,15 @@ def _supersede(item: Knowledge, draft: Draft) -> Knowledge:
 
 
 def _replaces(by: Knowledge, item: Knowledge, draft: Draft) -> bool:
-    """Return whether a replacement applies on the first branch, or on all branches with the lines of `item`."""
+    """Return whether a replacement applies on the first branch, or on all branches with the lines of `item`.
+
+    It also applies on a branch that had its lines and lost them.
+    """
     there, here = branches_of(by, draft), branches_of(item, draft)
-    if there is None or not there.isdisjoint(_first_branches(by, draft)):
+    if there is None:
         return True
-    return here is not None and here <= there
+    there = there.union(*(ref.lost_on for ref in by.evidence_refs))
+    return not there.isdisjoint(_first_branches(by, draft)) or (here is not None and here <= there)
 
 
 def _first_branches(item: Knowledge, draft: Draft) -> Iterator[str]:
