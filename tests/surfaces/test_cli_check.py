@@ -642,3 +642,25 @@ def test_the_hooks_of_pre_commit_refuse_what_the_policy_refuses(shop):
     assert script(shop, before_push["entry"]).returncode == 0
     shop.commit({})
     assert script(shop, before_push["entry"]).returncode == 1
+
+
+def test_decision_replaced_on_its_branch_is_no_finding(shop):
+    shop.run("init")
+    git(shop, "checkout", "-q", "main")
+    shop.run("add", ".")
+    shop.run("decide", "A quote is fetched three times", "--because", "src/acme/fetch.py:5")
+    git(shop, "checkout", "-q", "feature")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    shop.run("add", ".")
+    told = shop.run("check")
+    assert "stale-decision: A quote is fetched three times" in told.out
+    assert "Until this change is merged, these statements are current on other branches." in told.out
+    shop.run(
+        *("replace", "A quote is fetched three times", "A quote is fetched five times"),
+        *("--because", "src/acme/fetch.py:5"),
+    )
+    assert brief(findings(shop), "stale-decision") == []
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 5", "RETRY_LIMIT = 6")
+    assert brief(findings(shop), "stale-decision") == [
+        ("stale-decision", "src/acme/fetch.py", 5, "A quote is fetched three times")
+    ]

@@ -320,7 +320,8 @@ def test_lint_leaves_knowledge_of_main_until_a_merge(space, repository):
     branch(space, repository, "feature", {"retry.py": FIVE})
     (finding,) = space.lint("semantic", input={"rules": ["stale"]}).findings
     assert finding.after_merge
-    assert finding.explanation.endswith("It still holds on other branches: replace or archive it only after a merge.")
+    advice = "It is current on other branches. Replace it with lines of this branch; archive it only after a merge."
+    assert finding.explanation.endswith(advice)
     change_main(space, repository, {"retry.py": CODE.format(limit=6)})
     assert not space.lint("semantic", input={"rules": ["stale"]}).findings[0].after_merge
 
@@ -338,29 +339,31 @@ def delete_feature(space, repository):
     return add(space, repository)
 
 
-def test_deleted_branch_returns_what_its_decision_replaced(space, repository):
+def test_decision_stays_current_on_main_after_its_branch_is_deleted(space, repository):
     new = replace_on_feature(space, repository)
-    report = delete_feature(space, repository)
+    assert state(space) == ("active", True, "")
+    delete_feature(space, repository)
     assert space.engine.ledger.get(new).status == "archived"
     assert state(space) == ("active", True, "")
-    assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
     assert stale_findings(space) == []
     space.engine.ledger.verify()
 
 
-def test_returned_decision_is_stale_without_its_lines(space, repository):
+def test_decision_replaced_on_a_branch_is_stale_when_main_changes(space, repository):
     replace_on_feature(space, repository)
-    change_main(space, repository, {"retry.py": CODE.format(limit=6)})
-    report = delete_feature(space, repository)
-    assert state(space)[0] == "stale"
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=6)})
     assert report.staled == (decision(space).object_id,)
+    delete_feature(space, repository)
+    assert state(space)[0] == "stale"
 
 
-def test_deleted_branch_returns_the_decision_before_all_of_its_own(space, repository):
+def test_two_replacements_on_a_branch_leave_main_unchanged(space, repository):
     between = replace_on_feature(space, repository)
     switch(repository, "feature")
     space.replace("A call is tried five times", "A call is tried at most five times", because=["retry.py:3"])
+    assert sections(space) == {"Decided": ["A call is tried at most five times"]}
     switch(repository, "main")
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
     delete_feature(space, repository)
     assert state(space)[0] == "active"
     assert space.engine.ledger.get(between).status == "superseded"
@@ -379,3 +382,118 @@ def test_search_does_not_mark_lines_replaced_on_another_branch(space, repository
     question = {"text": "LIMIT = 3"}
     (lines,) = [one for one in space.query("search", input=question).hits if "LIMIT = 3" in one.text]
     assert (lines.current, lines.note) == (True, "")
+
+
+def test_replacement_applies_on_its_branch_only(space, repository):
+    replace_on_feature(space, repository)
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    assert stale_findings(space) == []
+    switch(repository, "feature")
+    assert sections(space) == {"Decided": ["A call is tried five times"]}
+    assert state(space) == ("active", False, 'superseded by "A call is tried five times"')
+    assert stale_findings(space) == []
+
+
+@pytest.mark.parametrize("way", ["merge", "squash", "rebase"])
+def test_replacement_applies_to_main_after_a_merge(space, repository, way):
+    new = replace_on_feature(space, repository)
+    if way == "squash":
+        repository.git("merge", "-q", "--squash", "feature")
+        repository.commit()
+    else:
+        repository.git(way, "-q", "feature")
+    assert add(space, repository).staled == ()
+    assert state(space)[0] == "superseded"
+    assert space.engine.ledger.get(new).status == "active"
+    space.engine.ledger.verify()
+
+
+def test_reset_behind_a_merge_restores_the_replaced_decision(space, repository):
+    replace_on_feature(space, repository)
+    before = repository.git("rev-parse", "HEAD")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    repository.git("reset", "-q", "--hard", before)
+    add(space, repository)
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    switch(repository, "feature")
+    assert sections(space) == {"Decided": ["A call is tried five times"]}
+    space.engine.ledger.verify()
+
+
+def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"])
+    space.undo()
+    assert state(space) == ("active", False, GONE)
+    switch(repository, "main")
+    assert state(space) == ("active", True, "")
+
+
+def test_fact_replaced_on_a_branch_is_contested_on_none(space, repository):
+    three = space.fact("acme.limit = 3", because=["retry.py:3"]).id
+    branch(space, repository, "feature", {"limits.md": "The limit is 4.\n"})
+    payload = {"subject": "acme", "predicate": "limit", "value": 4}
+    fact = {"kind": "fact", "title": "acme.limit = 4", "payload": payload, "because": ["limits.md:1"]}
+    four = space.crystallize("supersede", input={"id": three, "knowledge": fact}).ids[0]
+    assert [space.engine.ledger.get(one).status for one in (three, four)] == ["active", "active"]
+
+
+def test_replacement_on_main_applies_to_older_branches(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    change_main(space, repository, {"retry.py": FIVE})
+    space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"])
+    assert state(space)[0] == "superseded"
+
+
+def test_deleted_branch_is_noticed_with_unpushed_commits(space, repository, tmp_path):
+    repository.git("clone", "-q", "--bare", str(repository.folder), str(tmp_path / "origin.git"))
+    repository.git("remote", "add", "origin", str(tmp_path / "origin.git"))
+    repository.git("fetch", "-q", "origin")
+    branch(space, repository, "feature", {"queue.md": "Messages stay a week.\n"})
+    decided = space.decide("Messages stay a week", because=["queue.md:1"]).id
+    change_main(space, repository, {"README.md": "# Acme\n\nUnpushed.\n"})
+    repository.git("branch", "-q", "-D", "feature")
+    add(space, repository)
+    assert space.engine.ledger.get(decided).status == "archived"
+
+
+def test_deleted_branch_is_not_archived_before_main_is_pulled(space, repository, tmp_path):
+    branch(space, repository, "feature", {"queue.md": "Messages stay a week.\n"})
+    decided = space.decide("Messages stay a week", because=["queue.md:1"]).id
+    repository.git("clone", "-q", "--bare", str(repository.folder), str(tmp_path / "origin.git"))
+    repository.git("remote", "add", "origin", str(tmp_path / "origin.git"))
+    repository.git("push", "-q", "origin", "feature:main")
+    switch(repository, "main")
+    repository.git("fetch", "-q", "origin", "main:refs/remotes/origin/main")
+    repository.git("branch", "-q", "-D", "feature")
+    add(space, repository)
+    assert space.engine.ledger.get(decided).status == "active"
+
+
+def test_stale_decision_replaced_on_a_branch_is_no_problem_there(space, repository):
+    change_main(space, repository, {"retry.py": FIVE})
+    branch(space, repository, "feature", {"retry.py": CODE.format(limit=6)})
+    space.replace("A call is tried three times", "A call is tried six times", because=["retry.py:3"])
+    assert sections(space) == {"Decided": ["A call is tried six times"]}
+    assert stale_findings(space) == []
+    switch(repository, "main")
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
+def test_new_lines_confirm_a_decision_on_a_branch(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    assert state(space) == ("active", True, "")
+    switch(repository, "main")
+    assert state(space) == ("active", True, "")
+
+
+def test_replacement_that_main_lost_still_replaces(space, repository):
+    new = replace_on_feature(space, repository)
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=6)})
+    assert report.staled == (new,)
+    assert sections(space) == {"Stale": ["A call is tried five times (retry.py:3 changed)"]}
+    assert state(space)[0] == "superseded"

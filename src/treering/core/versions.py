@@ -9,8 +9,12 @@ differences between branches cost anything.
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from treering.core.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from treering.core.evidence import Segment
 
 SEVERAL = "versions:"
 """The prefix of the fingerprint of a source with several contents."""
@@ -109,6 +113,21 @@ class HeldContents:
         return HeldContents(
             tuple(ContentsOnBranches(one.fingerprint, tuple(sorted(one.branches or ()))) for one in self.each)
         )
+
+
+def branches_with(cited: "Iterable[tuple[str, Segment]]") -> tuple[str, ...] | None:
+    """Return the branches that have some of these segments, each given with the fingerprint of its source.
+
+    `None` if all branches have some, and without segments.
+    """
+    names: dict[str, None] = {}
+    for fingerprint, segment in cited:
+        held = HeldContents.parse(fingerprint)
+        branches = held.branches_of([one.contents for one in segment.places] or held.fingerprints)
+        if branches is None:
+            return None
+        names |= dict.fromkeys(branches)
+    return tuple(names) or None
 
 
 def detached_name(tree: str) -> str:

@@ -126,8 +126,11 @@ class BranchRead:
     heads: Mapping[str, str] = field(default_factory=dict)
     """The newest commit of each existing branch."""
     place: str = ""
-    changed: frozenset[str] = frozenset()
-    """Origins of the files that a branch read for the first time changed since it left the first branch."""
+    fork: Mapping[str, str] | None = None
+    """The contents of files, by origin, at the commit at which a branch left the commit read last.
+
+    A new branch left the first branch. `None` if the branch continues from the commit read last.
+    """
 
     @property
     def origin(self) -> str:

@@ -8,17 +8,29 @@ they were read are flagged (`docs/decisions/0057`).
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Object, Source
+from treering.core.objects import Knowledge, Object, Source, title_of
+from treering.core.patch import Link
+from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.core.screening import redact
-from treering.core.versions import DETACHED, HeldContents, TreeView, is_blob, known_branches, places_of_branches
+from treering.core.versions import (
+    DETACHED,
+    HeldContents,
+    TreeView,
+    branches_with,
+    is_blob,
+    known_branches,
+    places_of_branches,
+)
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
@@ -38,6 +50,8 @@ _MAX_BRANCHES_NAMED = 5
 _ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
 CHANGED = "changed since: "
 """The beginning of a note about lines that changed in the work tree since they were read."""
+REPLACED = "superseded by "
+"""The beginning of a note about knowledge that other knowledge replaced in the tree."""
 _MAP = "repo"
 _MAX_EVENTS = 64
 """Events after which the maps are searched among all objects again."""
@@ -105,7 +119,11 @@ class AskedTree:
             return ""
         if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
-        return _elsewhere(branches_of(item, heads, segments) or ()) if _ELSEWHERE in notes.values() else ""
+        if _ELSEWHERE not in notes.values():
+            return ""
+        supporting = (ref for ref in known if ref.role == "supports")
+        cited = ((heads[ref.source_id].fingerprint, segments[ref.source_id, ref.segment_id]) for ref in supporting)
+        return _elsewhere(branches_with(cited) or ())
 
     def _note_of_evidence(self, ref: EvidenceRef, head: Head, segment: Segment) -> str:
         """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
@@ -296,47 +314,39 @@ def _notes_of_knowledge(tree: AskedTree, ledger: Ledger, ids: Sequence[str], rea
     if missing := tuple(one for one in ids if one not in items):
         (more,) = ledger.read([ObjectRequest(objects=missing)])
         items |= more.objects
-    known = (items.get(one) for one in ids)
-    based = [item for item in known if isinstance(item, Knowledge) and item.evidence_refs]
-    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in based for ref in item.evidence_refs)
-    if not refs:
+    based = [item for one in ids if isinstance(item := items.get(one), Knowledge)]
+    if not based:
         return {}
+    links = tuple(item.id for item in based if item.status not in ("superseded", "archived"))
+    notes, linked = _notes_of_evidence(tree, ledger, based, links)
+    return notes | _notes_of_replaced(tree, ledger, linked)
+
+
+def _notes_of_evidence(
+    tree: AskedTree, ledger: Ledger, items: Collection[Knowledge], links: tuple[str, ...] = ()
+) -> tuple[dict[str, str], Mapping[str, Sequence[Link]]]:
+    """Return the notes of knowledge by its evidence, and the requested links, read together."""
+    refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in items for ref in item.evidence_refs)
     sources = tuple(dict.fromkeys(source for source, _ in refs))
-    (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True)])
-    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in based}
-    elsewhere = [
-        item
-        for item in based
-        if notes[item.id].startswith((_ELSEWHERE, _NOWHERE)) or (notes[item.id] and _has_no_file(tree, item, found))
-    ]
-    renamed = _under_other_paths(tree.view, ledger, elsewhere, found) if elsewhere else frozenset()
-    return {identity: note for identity, note in notes.items() if identity not in renamed}
+    (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
+    return {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}, found.links
 
 
-def _has_no_file(tree: AskedTree, item: Knowledge, found: ObjectsFound) -> bool:
-    """Return whether no file that knowledge cites is in the tree under the path at which it was cited."""
-    heads = [found.heads[ref.source_id] for ref in item.evidence_refs if ref.source_id in found.heads]
-    return not any(tree.view.stands(head.origin, head.fingerprint) for head in heads)
-
-
-def _under_other_paths(
-    view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
-) -> frozenset[str]:
-    """Return the ids of knowledge whose file is in the tree under another path, with the same contents."""
-    scopes = {head.scope for head in found.heads.values() if view.has(head.origin)}
-    here: set[str | None] = set()
-    for scope in scopes:
-        states = ledger.sources(scope=scope, root=view.root).items()
-        here |= {view.contents(origin, one.fingerprint) for origin, one in states if one.status == "active"}
-    return frozenset(
-        item.id
-        for item in items
-        for ref in item.evidence_refs
-        if ref.role == "supports"
-        and (head := found.heads.get(ref.source_id))
-        and (segment := found.segments.get((ref.source_id, ref.segment_id)))
-        and not here.isdisjoint(_contents(head, segment))
-    )
+def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequence[Link]]) -> dict[str, str]:
+    """Return the notes of knowledge whose replacement applies in the tree, but not on all branches."""
+    by = {
+        identity: [link.source for link in each if (link.type, link.target) == ("supersedes", identity)]
+        for identity, each in links.items()
+    }
+    wanted = tuple(dict.fromkeys(chain.from_iterable(by.values())))
+    if not wanted:
+        return {}
+    (read,) = ledger.read([ObjectRequest(objects=wanted)])
+    new = {one.id: one for one in read.objects.values() if isinstance(one, Knowledge) and is_current(one)}
+    notes, _ = _notes_of_evidence(tree, ledger, new.values())
+    here = {one for one in new if not notes[one].startswith((_ELSEWHERE, _NOWHERE))}
+    applied = {old: one for old, each in by.items() for one in each if one in here}
+    return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
 def _gone_lines(path: str) -> str:
@@ -346,29 +356,6 @@ def _gone_lines(path: str) -> str:
 def _elsewhere(branches: Iterable[str]) -> str:
     named = ", ".join(branches)
     return f"{_ELSEWHERE} ({named})" if named else _NOWHERE
-
-
-def _contents(head: Head, segment: Segment) -> tuple[str, ...]:
-    return tuple(one.contents for one in segment.places) or HeldContents.parse(head.fingerprint).fingerprints
-
-
-def branches_of(
-    item: Knowledge, heads: Mapping[str, Head], segments: Mapping[tuple[str, str], Segment]
-) -> tuple[str, ...] | None:
-    """Return the branches with the lines that support knowledge; `None` if some are on all branches.
-
-    `heads`: of the sources by id; `segments`: by source and segment.
-    """
-    names: dict[str, None] = {}
-    for ref in item.evidence_refs:
-        head, segment = heads.get(ref.source_id), segments.get((ref.source_id, ref.segment_id))
-        if ref.role != "supports" or head is None or segment is None:
-            continue
-        branches = HeldContents.parse(head.fingerprint).branches_of(_contents(head, segment))
-        if branches is None:
-            return None
-        names |= dict.fromkeys(branches)
-    return tuple(names) or None
 
 
 def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:

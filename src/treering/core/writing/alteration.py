@@ -33,6 +33,7 @@ from treering.core.writing.integrity import (
     rivals,
     update_child_refs,
 )
+from treering.core.writing.replacement import replace
 
 
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
@@ -196,9 +197,7 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
             hint="Promote it first, or create it as active with evidence.",
         )
     check_transition(item, "superseded")
-    replaced = draft.change(item, "superseded", status="superseded")
-    draft.link(Link(type="supersedes", source=by.id, target=item.id))
-    draft.withdrawn.append(item.id)
+    replaced = replace(item, by, draft)
     if by.status == "contested" and not by.disputed and not rivals(by, draft):
         # Naming the winner settles the dispute: it becomes active again, on the evidence it has.
         require_support(by, draft)

@@ -273,6 +273,13 @@ class Draft:
             return self.links[key]
         return any((at.type, at.source, at.target) == key for at in self.view.links_of(link.source))
 
+    def links_of(self, identity: str) -> list[Link]:
+        """Return the links that start or end at an object after this patch so far."""
+        stored = {(one.type, one.source, one.target): one for one in self.view.links_of(identity)}
+        added = (Link(type=key[0], source=key[1], target=key[2]) for key in self.links if identity in key[1:])
+        links = {(one.type, one.source, one.target): one for one in added} | stored
+        return [one for key, one in links.items() if self.links.get(key, True)]
+
     def link(self, link: Link) -> bool:
         """Add a link; return whether it was new."""
         return self._set_link(link, present=True)

@@ -9,7 +9,7 @@ from treering.core.evidence import EvidenceRef, any_place_holds
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
 from treering.core.patch import Link, LinkType
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
-from treering.core.versions import SEVERAL, HeldContents
+from treering.core.versions import SEVERAL, branches_with
 from treering.core.writing.draft import Draft, Erased, Put
 
 REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -163,7 +163,7 @@ def settle_claims(draft: Draft) -> list[str]:
     Return the ids that became contested. Claims are compared by subject, validity and value, never by similarity.
     """
     contested: list[str] = []
-    affected = _with_changed_branches(draft)
+    affected = [item for item in with_changed_branches(draft) if item.claim_key()]
     for touched in (*draft.touched_knowledge(), *affected):
         item = draft.find(touched.id)
         if isinstance(item, Knowledge) and item.status in _LIVE:
@@ -184,31 +184,29 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
 
 
 def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
-    """Return whether two claims may apply to the same branch; claims about different branches do not contradict."""
-    first, second = _branches_of(one, draft), _branches_of(other, draft)
+    """Return whether two claims may apply to the same branch; claims about different branches do not contradict.
+
+    Neither does a claim that replaces the other, even if only on some branches (`core.writing.replacement`).
+    """
+    if any(
+        draft.has_link(Link(type="supersedes", source=by.id, target=old.id)) for by, old in ((one, other), (other, one))
+    ):
+        return False
+    first, second = branches_of(one, draft), branches_of(other, draft)
     return first is None or second is None or not first.isdisjoint(second)
 
 
-def _branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
-    """Return the branches of the evidence for a claim; `None` for every branch, or if they are unknown."""
-    names: set[str] = set()
-    for ref in item.evidence_refs:
-        source = draft.find(ref.source_id) if ref.role == "supports" else None
-        if not isinstance(source, Source):
-            continue
-        segment = next((part for part in source.segments if part.segment_id == ref.segment_id), None)
-        if segment is None:
-            continue
-        contents = [one.contents for one in segment.places] or HeldContents.parse(source.fingerprint).fingerprints
-        branches = HeldContents.parse(source.fingerprint).branches_of(contents)
-        if branches is None:
-            return None
-        names.update(branches)
-    return frozenset(names) or None
+def branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:
+    """Return the branches of the evidence for knowledge; `None` for every branch, or if they are unknown."""
+    cited = [draft.cited(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports"]
+    branches = branches_with(
+        (one.fingerprint, one.segment) for one in cited if one and one.status == "active" and one.segment
+    )
+    return None if branches is None else frozenset(branches)
 
 
-def _with_changed_branches(draft: Draft) -> list[Knowledge]:
-    """Return claims with evidence in sources whose contents changed branches."""
+def with_changed_branches(draft: Draft) -> list[Knowledge]:
+    """Return knowledge with evidence in sources whose contents changed branches."""
     moved = [
         write.after.id
         for write in draft.writes
@@ -218,8 +216,7 @@ def _with_changed_branches(draft: Draft) -> list[Knowledge]:
         and write.before.fingerprint != write.after.fingerprint
         and SEVERAL in (write.before.fingerprint + write.after.fingerprint)
     ]
-    claims = {item.id: item for source in moved for item in draft.dependents(source)}
-    return [item for item in claims.values() if item.claim_key()]
+    return list({item.id: item for source in moved for item in draft.dependents(source)}.values())
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:

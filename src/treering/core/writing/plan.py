@@ -43,6 +43,7 @@ from treering.core.writing.alteration import (
 )
 from treering.core.writing.draft import Cited, Draft, Put, View, Write, changed, recorded, resolved_link
 from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
+from treering.core.writing.replacement import settle_replacements
 
 _BOOKKEEPING = ("revision", "updated_at")
 _REFERRING = ("_refs", "_ref", "_from", "_on", "_by")
@@ -101,6 +102,7 @@ def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
     while settled != len(draft.writes):
         # Withdrawing support can free claims, and the other way round.
         settled = len(draft.writes)
+        staled += settle_replacements(draft)
         staled += cascade(draft)
         contested += settle_claims(draft)
     for write in draft.writes:

@@ -6,9 +6,10 @@ from functools import cached_property
 from itertools import count
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Segment, changed_stretches
+from treering.core.evidence import EvidenceRef, Segment, changed_stretches, find_lines
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, WorkItem
+from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.ports.adapter import KnownRepository, ReadLimits, SourceDraft
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
@@ -248,10 +249,10 @@ def own_beliefs(change: BranchChange) -> list[Belief]:
     ]
 
 
-def held_beliefs(ledger: Ledger, paths: Mapping[str, str]) -> list[Belief]:
+def held_beliefs(ledger: Ledger, paths: Mapping[str, str], change: BranchChange) -> list[Belief]:
     """Return the beliefs of a space with their evidence in touched files. The space may have read any commit last.
 
-    `paths`: the paths of the touched files, by source id.
+    Beliefs that the change replaces are left out. `paths`: the paths of the touched files, by source id.
     """
     where = And((Compare("status", "in", _BELIEVED), Compare("kind", "ne", "summary")))
     altered: Altered = {}
@@ -260,21 +261,42 @@ def held_beliefs(ledger: Ledger, paths: Mapping[str, str]) -> list[Belief]:
     for item in items:
         if not isinstance(item, Knowledge):
             continue
-        proofs, others = [], 0
-        for ref in item.evidence_refs:
-            if ref.role != "supports":
-                continue
-            path = paths.get(ref.source_id)
-            try:
-                segment = ledger.segment(ref.source_id, ref.segment_id) if path else None
-            except NotFound:  # erased
-                continue
-            if path and segment:
-                proofs.append(RestingLines(path, _cited_lines(ref, segment)))
-            else:
-                others += 1
-        beliefs.append(Belief(item, tuple(proofs), others, held=True))
+        proofs, others = _proofs(ledger, item, paths)
+        if not (proofs and _is_replaced(ledger, item, paths, change)):
+            beliefs.append(Belief(item, proofs, others, held=True))
     return beliefs
+
+
+def _proofs(ledger: Ledger, item: Knowledge, paths: Mapping[str, str]) -> tuple[tuple[RestingLines, ...], int]:
+    """Return the evidence of knowledge in touched files, and the number of other pieces of evidence."""
+    proofs, others = [], 0
+    for ref in item.evidence_refs:
+        if ref.role != "supports":
+            continue
+        path = paths.get(ref.source_id)
+        try:
+            segment = ledger.segment(ref.source_id, ref.segment_id) if path else None
+        except NotFound:  # erased
+            continue
+        if path and segment:
+            proofs.append(RestingLines(path, _cited_lines(ref, segment)))
+        else:
+            others += 1
+    return tuple(proofs), others
+
+
+def _is_replaced(ledger: Ledger, item: Knowledge, paths: Mapping[str, str], change: BranchChange) -> bool:
+    """Return whether the change contains the lines of knowledge that replaces some."""
+    links = [one for one in ledger.links(item.id) if (one.type, one.target) == ("supersedes", item.id)]
+    replacements = (ledger.get(one.source) for one in links)
+    lines = [
+        proof
+        for one in replacements
+        if isinstance(one, Knowledge) and is_current(one)
+        for proof in _proofs(ledger, one, paths)[0]
+    ]
+    texts = ((change.text(change.place_now(one.path)[1]) or "", one.segment.excerpt) for one in lines)
+    return any(find_lines(words, text) for text, words in texts)
 
 
 def _cited_lines(ref: EvidenceRef, segment: Segment) -> Segment:

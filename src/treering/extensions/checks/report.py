@@ -105,7 +105,7 @@ def _held(space: str, settings: Settings, change: BranchChange, *, no_space: boo
     try:
         paths = paths_of_sources(ledger, change)
         work, pages = list(open_work(ledger)), _kept_pages(ledger, paths)
-        return Held(str(address), held_beliefs(ledger, paths), work, pages, ledger.policy)
+        return Held(str(address), held_beliefs(ledger, paths, change), work, pages, ledger.policy)
     finally:
         ledger.close()
 
@@ -178,10 +178,23 @@ def as_text(report: CheckReport) -> str:
         place = f"{'./' if one.path.startswith(':') else ''}{one.path}:{one.line}" if one.path else "(no file)"
         lines += [f"{place}: {_WORDS[one.level]}: {one.rule}: {one_line(one.title)}", f"    {one.reason}"]
         lines += [f"    {one.mend}"] if one.mend else []
+    if any(map(_may_be_confirmed, report.findings)):
+        lines.append(_ADVICE)
     if report.everywhere:
         rules = ", ".join(f"{path} ({number})" for path, number in report.everywhere.items())
         lines.append(f"Rules for the whole repository: {rules}.")
     return visible("\n".join(lines)) + "\n"
+
+
+_ADVICE = (
+    "Until this change is merged, these statements are current on other branches. If one is still true, record it "
+    "again with its new lines. A replacement applies to other branches after the merge."
+)
+
+
+def _may_be_confirmed(one: CheckFinding) -> bool:
+    """Return whether a finding is about a statement of the space that only the change makes stale."""
+    return bool(one.id) and one.rule in ("stale-decision", "stale-rule", "stale-knowledge")
 
 
 def as_markdown(report: CheckReport) -> str:
@@ -195,6 +208,7 @@ def as_markdown(report: CheckReport) -> str:
             mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
             lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
         lines += [""] if findings else []
+    lines += [_ADVICE, ""] if any(map(_may_be_confirmed, report.findings)) else []
     if report.everywhere:
         rules = ", ".join(f"{_code(path)} ({number})" for path, number in report.everywhere.items())
         lines += [f"Rules for the whole repository: {rules}.", ""]

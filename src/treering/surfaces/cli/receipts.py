@@ -38,6 +38,7 @@ _EVENTS = {
     "contested": "Now contested",
     "reverted": "Undone",
     "superseded": "Replaced",
+    "replaced_here": "Replaced on this branch until a merge",
     "evidence_lost": "Lost evidence on a branch",
 }
 _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archived": "Archived"}
@@ -167,7 +168,8 @@ def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
     happened = {}
     for head in _stated(ledger, changed):
         events = [one.event_type for one in ledger.events_of(head.id) if one.patch_id == receipt.patch_id]
-        happened[head.id] = (next((one for one in events if one not in LINK_EVENTS), "updated"), head)
+        event = next((one for one in events if one not in LINK_EVENTS), "updated" if events else "replaced_here")
+        happened[head.id] = (event, head)
     return sorted(happened.values(), key=lambda one: one[0] != "created")
 
 

@@ -280,8 +280,7 @@ def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> 
     if any(one.fix for one in findings):
         yield line("Repair the fixable ones with: treering lint repair --apply")
     if findings:
-        correct = "" if all(one.after_merge for one in findings) else ' Correct one with: treering replace 1 "…"'
-        yield line(f"Look at one with: treering show 1.{correct}")
+        yield line('Look at one with: treering show 1. Correct one with: treering replace 1 "…"')
     for report in reports:
         for rule, reason in report.silenced.items():
             yield line((f"The rule {rule} is silenced: {reason}", "dim"))
@@ -396,10 +395,9 @@ def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> 
 def _resolving_commands(one: Finding, number: str) -> str:
     """Return the commands that resolve stale or contradicting statements."""
     knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
-    if one.rule in _DOUBTFUL and knowledge and not one.after_merge:
-        return (
-            f'treering replace {number or knowledge[0]} "…", or treering crystallize {knowledge[0]} --status archived'
-        )
+    if one.rule in _DOUBTFUL and knowledge:
+        archive = "" if one.after_merge else f", or treering crystallize {knowledge[0]} --status archived"
+        return f'treering replace {number or knowledge[0]} "…"{archive}'
     if one.rule == "contradiction" and len(knowledge) > 1:
         first, second, *_ = knowledge
         return f"treering crystallize {first} --by {second}, or treering crystallize {second} --by {first}"

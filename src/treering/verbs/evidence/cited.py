@@ -1,14 +1,15 @@
 """The places that knowledge is based on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
-from treering.core.evidence import Segment, place_in, short_place
+from treering.core.evidence import EvidenceRef, Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.versions import TreeView
 from treering.ports.ledger import Ledger
-from treering.verbs.scoped_ledger import item_in_tree
+from treering.verbs.scoped_ledger import ScopedLedger, item_in_tree
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
@@ -16,12 +17,12 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
 
     Evidence that was erased is left out.
     """
-    return tuple(cited_words(ledger, item))
+    return tuple(cited_words(ledger, item, ledger.tree if isinstance(ledger, ScopedLedger) else None))
 
 
-def cited_words(ledger: Ledger, item: Object) -> Mapping[str, str]:
-    """Return the cited words by their place; see `cited_places`."""
-    return {place: words for place, words, _, _ in _cited(ledger, item)}
+def cited_words(ledger: Ledger, item: Object, tree: TreeView | None = None) -> Mapping[str, str]:
+    """Return the cited words by their place in a tree; see `cited_places`."""
+    return {place: words for place, words, _, _ in _cited(ledger, item, tree)}
 
 
 def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
     `tree`: the tree in which they are looked up; without one, all branches.
     """
     lost: dict[str, None] = {}
-    for place, _, source, segment in _cited(ledger, item):
+    for place, _, source, segment in _cited(ledger, item, tree):
         here = item_in_tree(source, tree) if source.status == "active" else None
         if here is None and tree and tree.changed.get(tree.path(source.origin)):
             continue  # the file of a branch that was not read
@@ -41,13 +42,33 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
     return tuple(lost)
 
 
-def _cited(ledger: Ledger, item: Object) -> Iterator[tuple[str, str, Source, Segment]]:
-    for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
-        try:
-            source, segment = ledger.get(ref.source_id), ledger.segment(ref.source_id, ref.segment_id)
-        except NotFound:
-            continue
-        # A declaration without a place is evidence of itself.
-        if isinstance(source, Source) and not is_declaration(source.origin):
-            place = short_place(place_in(ref.locator(segment), source.origin))
+def _cited(ledger: Ledger, item: Object, tree: TreeView | None) -> Iterator[tuple[str, str, Source, Segment]]:
+    for ref, source in refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else ():
+        with suppress(NotFound):
+            segment = ledger.segment(ref.source_id, ref.segment_id)
+            contents = tree.contents(source.origin, source.fingerprint) if tree and tree.has(source.origin) else None
+            place = short_place(place_in(ref.locator(segment.in_contents(contents) or segment), source.origin))
             yield place, ref.quote(segment), source, segment
+
+
+def refs_in_tree(ledger: Ledger, item: Knowledge, tree: TreeView | None) -> list[tuple[EvidenceRef, Source]]:
+    """Return the evidence of knowledge with its sources; of files only those in the tree, if any of them is.
+
+    A file that was renamed on a branch is cited under both paths. A declaration without a place is evidence of itself:
+    it is left out, and so is what was erased.
+    """
+    sources = _sources(ledger, {ref.source_id for ref in item.evidence_refs})
+    files = {one for one, source in sources.items() if tree and tree.has(source.origin)}
+    here = {one for one in files if sources[one].status == "active" and item_in_tree(sources[one], tree)}
+    shown = sources.keys() - (files - here) if here else sources.keys()
+    return [(ref, sources[ref.source_id]) for ref in item.evidence_refs if ref.source_id in shown]
+
+
+def _sources(ledger: Ledger, ids: Iterable[str]) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for identity in ids:
+        with suppress(NotFound):
+            source = ledger.get(identity)
+            if isinstance(source, Source) and not is_declaration(source.origin):
+                sources[identity] = source
+    return sources

@@ -16,14 +16,13 @@ from treering.core.patch import (
     Patch,
     PatchRecord,
     Receipt,
-    RemoveLink,
     Transition,
     Update,
 )
-from treering.core.policy import CURRENT, is_over, needs_review
+from treering.core.policy import is_over, needs_review
 from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
-from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.branches import branches_now, read_of, segments_on
@@ -37,7 +36,7 @@ from treering.verbs.ingest.changes import (
     SourceToWrite,
     origins_of,
 )
-from treering.verbs.ingest.known import KnownSources, is_live
+from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
 from treering.verbs.ingest.segments import refs_to_lines
 
@@ -96,8 +95,8 @@ class BatchWriter:
     """The branches being read, of the repositories of the items."""
     lost: list[str] = field(default_factory=list)
     """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
-    replaced: set[str] = field(default_factory=set)
-    """Contents of files that a branch being read had before, and may no longer have."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """By id of a source whose file has another path on a branch now, the id of the source with that path."""
 
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
@@ -112,16 +111,6 @@ class BatchWriter:
         for part in [*([others] if others else []), *([item] for item in reviewed)]:
             written = written.joined(self._write(part))
         return written
-
-    def citing_replaced(self) -> Iterator[str]:
-        """Yield the ids of knowledge that cites replaced contents in other files, such as a renamed one."""
-        for state in self.known_sources.with_contents(self.replaced):
-            source = self.known_sources.whole(state.id)
-            replaced = self.replaced.intersection(HeldContents.parse(source.fingerprint).fingerprints)
-            had = {one.segment_id for one in source.segments if any(map(one.place_in_contents, replaced))}
-            for item in filter(is_live, self.known_sources.citing(state.id) if had else ()):
-                if any(ref.source_id == state.id and ref.segment_id in had for ref in item.evidence_refs):
-                    yield item.id
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
@@ -148,7 +137,6 @@ class BatchWriter:
         if not operations:
             return BatchOutcome(tuple(changes.results))
         self.lost += changes.lost
-        self.replaced |= changes.replaced
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
@@ -163,6 +151,7 @@ class BatchWriter:
             if not needs_review(patch, self.engine.ledger.policy):
                 raise
             return self._propose(patch, items, changes.results)
+        self.renamed |= changes.renamed
         self.known_sources.settle(
             origins=[origin for item in items for origin in origins_of(item)],
             nodes=changes.nodes_after(receipt),
@@ -290,39 +279,6 @@ def archive_unmerged(
     return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
 
 
-def restore_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
-    """Make knowledge active that archived knowledge had replaced, or stale if its lines are gone; return it by id."""
-    ledger = writer.engine.ledger
-    restored: dict[str, Receipt] = {}
-    for item in [one for identity in archived for one in _replaced(identity, writer)]:
-        refs = _restored_evidence(item, writer)
-        by = [one for one in ledger.links(item.id) if one.type == "supersedes" and one.target == item.id]
-        if any(head.status in CURRENT["knowledge"] for head in ledger.heads(one.source for one in by).values()):
-            continue
-        stale = Transition(id=item.id, expected_revision=item.revision, to="stale")
-        activation = _activation(item, refs) if _has_lines(item, writer) else ()
-        operations = [*(RemoveLink(link=one) for one in by), stale, *activation]
-        if receipt := _committed(operations, "Its replacement was archived.", writer):
-            restored[item.id] = receipt
-    return restored
-
-
-def _replaced(identity: str, writer: BatchWriter) -> Iterator[Knowledge]:
-    """Yield what knowledge replaced; if the lines of that are gone, what it replaced in turn that has its lines."""
-    ledger = writer.engine.ledger
-    links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.source == identity]
-    (read,) = ledger.read([ObjectRequest(objects=tuple(one.target for one in links))])
-    for item in read.objects.values():
-        if isinstance(item, Knowledge) and item.status == "superseded" and item.kind != "summary":
-            earlier = [one for one in _replaced(item.id, writer) if _has_lines(one, writer)]
-            yield from earlier if earlier and not _has_lines(item, writer) else [item]
-
-
-def _has_lines(item: Knowledge, writer: BatchWriter) -> bool:
-    """Return whether all evidence of knowledge exists now; knowledge that is only derived has none."""
-    return bool(_restored_evidence(item, writer)) or not (item.evidence_refs or item.derived_from)
-
-
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
     """Reactivate stale knowledge whose cited lines are again in sources that were just read, given by id.
 
@@ -350,10 +306,11 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
 
 
 def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
-    """Return the evidence if all of its lines exist now; else nothing."""
-    restored = [_restored_refs(ref, writer) for ref in item.evidence_refs]
-    refs = united(ref for each in restored for ref in each)
-    return refs if all(restored) else ()
+    """Return the evidence if all of its lines exist now, except those lost on branches; else nothing."""
+    restored = {ref: _restored_refs(ref, writer) for ref in item.evidence_refs}
+    if not any(restored.values()) or not all(refs or ref.lost_on for ref, refs in restored.items()):
+        return ()
+    return united(one for ref, refs in restored.items() for one in refs or [ref])
 
 
 def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRef]:
@@ -364,8 +321,12 @@ def _restored_refs(ref: EvidenceRef, writer: BatchWriter) -> Sequence[EvidenceRe
         if isinstance(source, Source) and source.status != "active":
             known = writer.known_sources.source(source.origin)
             source = ledger.get(known.id) if known else source
-        if isinstance(source, Source) and source.status == "active":
-            return _refs_in(source, ref, cited, read_of(source.origin, writer.branches))
+        renamed = writer.renamed.get(ref.source_id)
+        for one in (source, ledger.get(renamed) if renamed else None):
+            if isinstance(one, Source) and one.status == "active":
+                refs = _refs_in(one, ref, cited, read_of(one.origin, writer.branches))
+                if refs:
+                    return refs
     return ()
 
 
@@ -378,7 +339,9 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
     parts = {one.segment_id: one for one in source.segments}
     refs, lost_on = [ref], ref.lost_on
     if source.id != ref.source_id or ref.segment_id not in parts:
-        candidates = (_found(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints)
+        candidates = (
+            lines_in_source(ref, cited, source.id, segments_on(source.segments, one)) for one in held.fingerprints
+        )
         refs = next(filter(None, candidates), [])
         lost_on = ref.lost_on or (branches_now(read) if read else ())
 
@@ -388,7 +351,8 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
     return [one.model_copy(update={"lost_on": still_lost(parts[one.segment_id])}) for one in refs]
 
 
-def _found(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+def lines_in_source(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+    """Return references to cited lines in the segments of a source; empty if they are not there."""
     same = next((one for one in now if one.excerpt == cited.excerpt), None)
     if same:
         return [ref.moved(same.segment_id, source_id=source_id, lines=ref.lines, together=ref.together)]
@@ -396,13 +360,13 @@ def _found(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segme
 
 
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
-    """Return whether the last change of once active knowledge was the loss of its support.
+    """Return whether the last change of once active knowledge was the loss of its support or of its replacement.
 
     Claims that were contested by others are contested again when they are active. Disputes are left to people.
     """
     last = ledger.events_of(item.id)[-1]
     before = (last.before or {}).get("status")
-    was_active = before == "active" or (before == "contested" and item.was_active and not item.disputed)
+    was_active = before in ("active", "superseded") or (before == "contested" and item.was_active and not item.disputed)
     return last.event_type == "staled" and was_active
 
 
@@ -413,7 +377,7 @@ def _reactivated(item: Knowledge, refs: tuple[EvidenceRef, ...], writer: BatchWr
         segment = engine.ledger.segment(refs[0].source_id, refs[0].segment_id)
         origin = engine.ledger.heads([refs[0].source_id])[refs[0].source_id].origin
         reason = f"Its evidence is valid again: {place_in(segment.locator, origin)}."
-    return _committed(_activation(item, refs), reason, writer)
+    return committed(_activation(item, refs), reason, writer)
 
 
 def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operation]:
@@ -423,7 +387,7 @@ def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operatio
     return [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
 
 
-def _committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
+def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
     """Commit operations as the caller who asked for the reading; propose them if the policy asks for review."""
     engine = writer.engine
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value

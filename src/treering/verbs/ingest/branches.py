@@ -18,14 +18,16 @@ def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
 def contents_before(origin: str, fingerprint: str, read: BranchRead | None) -> str | None:
     """Return the contents of a source on a branch before its reading, or `None` if it had none.
 
-    A branch that is read for the first time had the files of the first branch that it changed itself.
+    A new branch had the contents at the commit at which it left the first branch, and a branch whose history was
+    rewritten those at the last commit that remained.
     """
     if read is None:
         return fingerprint
-    held, known = HeldContents.parse(fingerprint), known_branches(read.known)
-    if read.known and read.branch not in known:
-        return held.on(leading_after(read)) if origin in read.changed else None
-    return held.on(read.branch)
+    held = HeldContents.parse(fingerprint)
+    if read.fork is None:
+        return held.on(read.branch)
+    contents = read.fork.get(origin)
+    return contents if contents in held.fingerprints else None
 
 
 def with_losses(

@@ -16,7 +16,6 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.ingest.branches import (
     branch_payload,
-    contents_before,
     contents_here,
     read_of,
     restricted,
@@ -121,10 +120,10 @@ class SourceChanges:
         self._nodes: dict[str, str] = {}
         self._evidence: dict[str, Knowledge] = {}
         self._archived: set[str] = set()
+        self.renamed: dict[str, str] = {}
+        """By id of a source whose file has another path on the branch now, the id of the source with that path."""
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
-        self.replaced: set[str] = set()
-        """Contents of the files on the branch before, which it may no longer have."""
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
@@ -154,11 +153,6 @@ class SourceChanges:
         return created
 
     def _take(self, item: Item) -> ItemResult:
-        for origin in origins_of(item):
-            read = read_of(origin, self._branches)
-            state = self._known_sources.source(origin) if read else None
-            if state and (contents := contents_before(origin, state.fingerprint, read)):
-                self.replaced.add(contents)
         match item:
             case SourceToWrite(draft, earlier):
                 return self._upsert(draft, earlier)
@@ -180,12 +174,14 @@ class SourceChanges:
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=reason)
         self._bring_nodes(draft.nodes)
         elsewhere = [name for name in earlier if self._is_on_other_branch(name)]
-        for name in elsewhere:
-            self._archive(name)
+        before = [self._archive(name).source_id for name in elsewhere]
         earlier = tuple(name for name in earlier if name not in elsewhere)
-        duplicates = duplicates_of(draft.origin, earlier, self._known_sources)
+        duplicates = duplicates_of(draft.origin, earlier, self._known_sources, is_moved=read is not None)
         if duplicates is None:
-            return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
+            created = self._create(draft)
+            self.renamed |= dict.fromkeys(before, created)
+            return ItemResult(origin=draft.origin, outcome="created", source_id=created)
+        self.renamed |= dict.fromkeys((*before, *(one.id for one in duplicates.folded)), duplicates.kept.id)
         self._operations += duplicates.archiving()
         parted, segments = self._update(draft, duplicates.kept, duplicates.folded)
         self._repoint(duplicates, segments)
@@ -199,6 +195,7 @@ class SourceChanges:
         if duplicates is None:
             return ItemResult(origin=origin, outcome="unchanged")
         here, kept = self._known_sources.source(origin), duplicates.kept
+        self.renamed |= dict.fromkeys((one.id for one in duplicates.folded), kept.id)
         self._operations += duplicates.archiving()
         if here is None or here.id != kept.id:
             self._operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
@@ -209,10 +206,14 @@ class SourceChanges:
         return _moved(origin, duplicates, duplicates.note())
 
     def _repoint(self, duplicates: DuplicateSources, segments: Sequence[Segment]) -> None:
-        """Move the evidence of candidates from the folded sources to the remaining one."""
+        """Move the evidence of candidates from the folded sources to the remaining one.
+
+        Other knowledge has evidence in both, and follows with the authority of the caller (`follow_renames`).
+        """
         for state in duplicates.folded:
             folded = self._known_sources.whole(state.id)
-            for item in filter(is_live, self._known_sources.citing(state.id)):
+            candidates = (one for one in self._known_sources.citing(state.id) if one.status == "candidate")
+            for item in candidates:
                 refs = self._evidence.get(item.id, item).evidence_refs
                 moved = repointed(refs, folded, duplicates.kept.id, segments)
                 if moved != refs:

@@ -1,7 +1,9 @@
 """Known sources, nodes and knowledge during a reading, and duplicate sources."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from treering.core.errors import Corrupt
 from treering.core.evidence import EvidenceRef, Segment, Turn, united
@@ -9,7 +11,6 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Node, Object, Source
 from treering.core.patch import Transition
 from treering.core.policy import CURRENT
-from treering.core.versions import SEVERAL, HeldContents
 from treering.ports.adapter import AlreadyRead, KnownRepository, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection, SourceState
 from treering.verbs.ingest.segments import refs_to_lines
@@ -44,11 +45,6 @@ class KnownSources:
             self._unsure.discard(origin)
             self._sources[origin] = self.below(origin).get(origin)
         return self._sources.get(origin)
-
-    def with_contents(self, contents: Collection[str]) -> list[SourceState]:
-        """Return the sources known so far that have some of these contents, but not the same on all branches."""
-        states = [one for one in self._sources.values() if one and one.fingerprint.startswith(SEVERAL)]
-        return [one for one in states if not {*HeldContents.parse(one.fingerprint).fingerprints}.isdisjoint(contents)]
 
     def look_up(self, origins: Iterable[str]) -> None:
         """Read together the sources that will be requested one by one."""
@@ -212,17 +208,22 @@ class DuplicateSources:
         )
 
 
-def duplicates_of(origin: str, earlier: Sequence[str], known_sources: KnownSources) -> DuplicateSources | None:
+def duplicates_of(
+    origin: str, earlier: Sequence[str], known_sources: KnownSources, *, is_moved: bool = False
+) -> DuplicateSources | None:
     """Choose the source that remains as `origin` among those with it or an earlier origin; `None` if there are none.
 
-    Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates.
+    Sources cited by knowledge are preferred, because ingest may only move the evidence of candidates. Knowledge that
+    cites several of them does not count: it has evidence in the one that remains. If the file `is_moved`, no other
+    one stays: knowledge that cites them is reactivated if the file has its lines.
     """
     states = {name: known_sources.source(name) for name in dict.fromkeys((origin, *earlier))}
     existing = {name: state for name, state in states.items() if state is not None}
     if not existing:
         return None
-    cited = [name for name, state in existing.items() if len(existing) > 1 and _is_cited(state, known_sources)]
+    cited = _cited_alone(existing, known_sources) if len(existing) > 1 else []
     remaining = (cited or list(existing))[0]
+    cited = [] if is_moved else cited
     return DuplicateSources(
         kept=existing[remaining],
         before=next((name for name in (remaining, *existing) if name != origin), ""),
@@ -253,8 +254,14 @@ def repointed(
     return united(moved)
 
 
-def _is_cited(state: SourceState, known_sources: KnownSources) -> bool:
-    return any(is_live(item) and item.status != "candidate" for item in known_sources.citing(state.id))
+def _cited_alone(existing: Mapping[str, SourceState], known_sources: KnownSources) -> list[str]:
+    """Return the names of the sources that are the only ones of these cited by some knowledge."""
+    citing = {
+        name: {one.id for one in known_sources.citing(state.id) if is_live(one) and one.status != "candidate"}
+        for name, state in existing.items()
+    }
+    number = Counter(chain.from_iterable(citing.values()))
+    return [name for name, ids in citing.items() if any(number[one] == 1 for one in ids)]
 
 
 def _places(segments: Sequence[Segment]) -> Mapping[str, str]:

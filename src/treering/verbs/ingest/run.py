@@ -19,7 +19,7 @@ from treering.core.patch import (
     RemoveLink,
     Transition,
 )
-from treering.core.policy import needs_review
+from treering.core.policy import CURRENT, needs_review
 from treering.core.screening import Screened, screened
 from treering.core.versions import TreeView
 from treering.ports.adapter import (
@@ -45,7 +45,6 @@ from treering.verbs.ingest.batch import (
     archive_unmerged,
     proposal_key,
     reactivate,
-    restore_replaced,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
@@ -61,6 +60,7 @@ from treering.verbs.ingest.changes import (
 from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
 from treering.verbs.ingest.known import node_key
+from treering.verbs.ingest.renames import drop_unmerged, follow_renames
 from treering.verbs.ingest.report import (
     IngestReport,
     ItemResult,
@@ -73,7 +73,7 @@ from treering.verbs.ingest.report import (
     overall_outcome,
 )
 from treering.verbs.ingest.segments import with_short_names, without_recalled_segments
-from treering.verbs.trees import AskedTree, notes_of_objects
+from treering.verbs.trees import CHANGED, AskedTree, notes_of_objects
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
 _BATCH_ITEMS = 256
@@ -176,6 +176,7 @@ class Run:
                 self._archive(origin)
             gone = [(read, names) for read in self._writer.branches if (names := branches_gone(read))]
             self._flush(ends=self._surveyed is None and not gone)
+            self._account_for(follow_renames(self._writer))
             for read, names in gone:
                 self._remove_branches(read, names)
             self._reactivate()
@@ -321,30 +322,26 @@ class Run:
 
     def _remove_branches(self, read: BranchRead, names: frozenset[str]) -> None:
         """Remove deleted branches, and archive knowledge whose evidence was only on them."""
-        before = len(self.account.staled)
+        before, read_before = len(self.account.staled), len(self.account.items)
         for origin, state in self._known_sources.below(read.root).items():
             if origin == read.root or versions_without(state.fingerprint, read, names).text != state.fingerprint:
                 self._put(BranchesGone(origin, names))
         self._flush()
+        removed = {one.source_id for one in self.account.items[read_before:] if one.outcome == "removed"}
+        if not self._writer.dry_run:
+            self._account_for(drop_unmerged(self._writer, removed))
         left = self.account.staled[before:]
         if left and not self._writer.dry_run:
             archived, receipts = archive_unmerged(self._writer, left, names)
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
-            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self._account_for(receipts)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
-            self._restore_replaced(archived)
 
-    def _restore_replaced(self, archived: Iterable[str]) -> None:
-        """Restore what archived knowledge had replaced."""
-        restored = restore_replaced(self._writer, archived)
-        states = self._engine.ledger.heads(restored)
-        active = [one for one, state in states.items() if state.status != "stale"]
-        self.account.staled += [one for one in restored if one not in active]
-        self.account.patches += [receipt.patch_id for receipt in restored.values()]
-        if active:
-            self.account.warnings.append(
-                f"{len(active)} active again because what replaced it was archived: {', '.join(active)}."
-            )
+    def _account_for(self, receipts: Iterable[Receipt]) -> None:
+        """Count patches that were committed after the batches."""
+        for one in receipts:
+            self.account.patches.append(one.patch_id)
+            self.account.sequence = max(self.account.sequence, one.sequence)
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""
@@ -354,30 +351,28 @@ class Run:
         again, receipts = reactivate(self._writer, read)
         if again:
             self.account.staled = [identity for identity in self.account.staled if identity not in again]
-            self.account.patches += [receipt.patch_id for receipt in receipts]
+            self._account_for(receipts)
             self.account.contested += [identity for receipt in receipts for identity in receipt.contested]
-            self.account.sequence = max(self.account.sequence, receipts[-1].sequence)
             self.account.warnings.append(
                 f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
 
     def _note_lost(self) -> None:
         """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
-        renamed = () if self._writer.dry_run else self._writer.citing_replaced()
-        candidates = dict.fromkeys((*self._writer.lost, *renamed))
-        lost = [identity for identity in candidates if identity not in self.account.staled]
+        lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
         for read in self._writer.branches if lost else ():
             view = TreeView(read.root, read.branch, read.branch, leading=leading_after(read))
             ledger = self._engine.ledger
-            notes = notes_of_objects(AskedTree(view), ledger, ledger.heads(lost).values())
-            self.account.staled += [one for one in lost if one in notes or self._writer.dry_run]
+            live = {one: head for one, head in ledger.heads(lost).items() if head.status in CURRENT["knowledge"]}
+            notes = notes_of_objects(AskedTree(view), ledger, live.values())
+            gone = (one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run)
+            self.account.staled += gone
 
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
-            for receipt in link_nodes_to_sources(self._writer, self._surveyed, changed=bool(self.account.patches)):
-                self.account.patches.append(receipt.patch_id)
-                self.account.sequence = max(self.account.sequence, receipt.sequence)
+            changed = bool(self.account.patches)
+            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, changed=changed))
 
     def _note_erased(self) -> None:
         """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""

@@ -27,7 +27,7 @@ _MAX_COMPARED = 2_000
 _OVER = {"resolved", "closed", "cancelled"}
 _WITHDRAWN = {"superseded", "stale", "archived"}
 _QUOTED_CHARS = 200
-_AFTER_MERGE = "It still holds on other branches: replace or archive it only after a merge."
+_ON_BRANCH = "It is current on other branches. Replace it with lines of this branch; archive it only after a merge."
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
@@ -63,11 +63,11 @@ def _dispute(item: Knowledge, seen: Survey) -> Finding:
 
 def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
-    if item.status == "stale" or item.id in seen.lost:
+    if (item.status == "stale" and item.id not in seen.replaced) or item.id in seen.lost:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
         after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
-        advice = _AFTER_MERGE if after_merge else "Verify it against the current sources, or archive it."
+        advice = _ON_BRANCH if after_merge else "Verify it against the current sources, or archive it."
         yield Finding(
             rule="stale",
             severity="warning",
@@ -204,7 +204,7 @@ def _is_claimed(item: Knowledge) -> bool:
 def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [
         _loss(ref, seen)
-        for ref in item.evidence_refs
+        for ref in _refs_here(item, seen)
         if item.id in seen.lost or not seen.holds(ref.source_id, ref.segment_id)
     ]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
@@ -213,6 +213,13 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     if lost:
         return " ".join(dict.fromkeys(lost))
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked stale."
+
+
+def _refs_here(item: Knowledge, seen: Survey) -> Sequence[EvidenceRef]:
+    """Return the evidence in files that are in their trees; all of it if none is."""
+    sources = {ref.source_id: seen.find(ref.source_id) for ref in item.evidence_refs}
+    here = {one for one, source in sources.items() if isinstance(source, Source) and seen.here(source)}
+    return [ref for ref in item.evidence_refs if ref.source_id in here] or item.evidence_refs
 
 
 def _is_over(item: Knowledge, seen: Survey) -> bool:

@@ -23,7 +23,7 @@ from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, 
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
 from treering.verbs.scoped_ledger import item_in_tree
-from treering.verbs.trees import CHANGED, AskedTree, notes_of_objects
+from treering.verbs.trees import CHANGED, REPLACED, AskedTree, notes_of_objects
 
 Severity = Literal["error", "warning", "info"]
 _Type = TypeVar("_Type", bound=Object)
@@ -43,7 +43,7 @@ class Finding(Value):
     explanation: str
     fix: tuple[Operation, ...] = Field(default=(), description="Operations that repair it.")
     fix_summary: str = ""
-    after_merge: bool = Field(default=False, description="Whether to settle it after a merge: other branches differ.")
+    after_merge: bool = Field(default=False, description="Whether to archive it only after a merge.")
 
 
 @dataclass
@@ -139,12 +139,22 @@ class Survey:
         return frozenset(identity for tree in first for identity in self._lost_in(tree))
 
     @cached_property
+    def replaced(self) -> frozenset[str]:
+        """Ids of stale knowledge that was replaced in a tree, but not on all branches."""
+        stale = list(self.each(Knowledge, where=Compare("status", "eq", "stale")))
+        return frozenset(identity for tree in self.trees for identity in self._noted(tree, stale, REPLACED))
+
+    @cached_property
     def _marked(self) -> Sequence[Knowledge]:
         return [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
 
     def _lost_in(self, tree: TreeView) -> Iterator[str]:
-        notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, self._marked), read=self._marked)
-        return (identity for identity, note in notes.items() if note.startswith(CHANGED))
+        return self._noted(tree, self._marked, CHANGED)
+
+    def _noted(self, tree: TreeView, items: Sequence[Knowledge], kind: str) -> Iterator[str]:
+        """Yield the ids of knowledge with a kind of note in a tree."""
+        notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, items), read=items)
+        return (identity for identity, note in notes.items() if note.startswith(kind))
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for one out of sight only that it is in another scope."""

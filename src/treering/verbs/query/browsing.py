@@ -183,7 +183,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     links = ledger.links(item.id, as_of=moment)
     ends = list({end: None for link in links[:_MOST_REFERRERS] for end in (link.source, link.target) if end != item.id})
     linked = ledger.heads(ends, as_of=moment) if ends else {}
-    cited = cited_words(ledger, item)
+    cited = cited_words(ledger, item, call.tree.view if call.tree else None)
     quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
         verb="query",

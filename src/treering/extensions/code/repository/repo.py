@@ -156,7 +156,7 @@ class _Plan:
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
         branch = _branch_read(identity, settled, commit, selection)
-        known, held = _on_branch(known, settled, branch.branch)
+        known, held = _on_branch(known, branch)
         plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
@@ -291,40 +291,64 @@ def _branch_read(
         commit or "",
         known=settled.known.payload if settled.known else {},
         existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
-        heads=branches,
+        heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
-        changed=_changed_since_fork(repository, settled, branch, commit),
+        fork=_at_fork(repository, settled, branch, commit, selection),
     )
 
 
-def _changed_since_fork(
-    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None
-) -> frozenset[str]:
-    """Return the origins of files that a branch changed since it left the first branch, unless it was read before."""
-    known = known_branches(settled.known.payload) if settled.known else {}
-    first = known.get(str(settled.known.payload.get("leading"))) if settled.known else None
-    if branch in known or not first or not commit:
-        return frozenset()
+def _with_unpushed(
+    repository: GitRepository, branches: Mapping[str, str], settled: SettledRepository, branch: str, commit: str | None
+) -> Mapping[str, str]:
+    """Return the newest commits of branches: the first branch is often ahead of the remote."""
+    payload = settled.known.payload if settled.known else {}
+    first = str(payload.get("leading") or branch)
+    read = commit if first == branch else known_branches(payload).get(first)
+    if read and first in branches and branches[first] != read and repository.is_ancestor(branches[first], read):
+        return {**branches, first: read}
+    return branches
+
+
+def _at_fork(
+    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None, selection: RepoSelection
+) -> Mapping[str, str] | None:
+    """Return the contents of files, by origin, at the commit at which a branch left the commit read last.
+
+    A new branch left the first branch. `None` if the branch continues from the commit read last.
+    """
+    payload = settled.known.payload if settled.known else {}
+    known = known_branches(payload)
+    since = known.get(branch) or known.get(str(payload.get("leading")))
+    if not since or not commit or (branch in known and since == commit):
+        return None
     try:
-        paths = repository.changed_since_fork(first, commit)
+        fork = repository.merge_base(repository.resolve(since), commit)
+        if fork == since and branch in known:
+            return None
+        files = [one for one in repository.entries(fork) if one.kind == "file"] if fork else []
     except TreeringError:  # this clone does not have the commit
-        return frozenset()
-    return frozenset(f"{settled.root}#{path}" for path in paths)
+        return None if branch in known else {}
+    return {f"{settled.root}#{one.path}": git_fingerprint(one.blob, redact=selection.redact) for one in files}
 
 
-def _on_branch(
-    known: AlreadyRead, settled: SettledRepository, branch: str
-) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
-    """Return the stored state on a branch, and all contents of the files that have several."""
+def _on_branch(known: AlreadyRead, read: BranchRead) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
+    """Return the stored state on a branch, and all contents of the files that have several.
+
+    A new branch has the contents with which it left the first branch.
+    """
+    before = known_branches(read.known).get(read.branch)
+    fork = (read.fork or {}) if before is None else {}
     here: dict[str, str] = {}
     held: dict[str, frozenset[str]] = {}
     for origin, fingerprint in known.fingerprints.items():
         versions = HeldContents.parse(fingerprint)
         if not versions.is_everywhere:
             held[origin] = frozenset(versions.fingerprints)
-        if (contents_here := versions.on(branch)) is not None:
+        contents_here = versions.on(read.branch)
+        if contents_here is None and fork.get(origin) in versions.fingerprints:
+            contents_here = fork[origin]
+        if contents_here is not None:
             here[origin] = contents_here
-    before = known_branches(settled.known.payload).get(branch) if settled.known else None
     return replace(known, fingerprints=here, commit=before or known.commit), held
 
 

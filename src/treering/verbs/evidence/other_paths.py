@@ -1,0 +1,39 @@
+"""Evidence in a file that has another path on other branches."""
+
+from collections.abc import Iterable, Iterator
+
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Source
+from treering.core.versions import SEVERAL, HeldContents
+from treering.ports.ledger import Head, Ledger
+from treering.verbs.scoped_ledger import on_all_branches
+
+
+def with_other_paths(ledger: Ledger, refs: Iterable[EvidenceRef]) -> Iterator[EvidenceRef]:
+    """Yield references, and references to the same passages of files with the same contents on other branches."""
+    everywhere, cited = on_all_branches(ledger), list(refs)
+    heads = everywhere.heads({ref.source_id for ref in cited})
+    others = {one: _under_other_paths(everywhere, head) for one, head in heads.items()}
+    for ref in cited:
+        yield ref
+        words = everywhere.segment(ref.source_id, ref.segment_id).excerpt if others.get(ref.source_id) else ""
+        for other in others.get(ref.source_id, ()):
+            same = next((one for one in other.segments if one.excerpt == words), None)
+            if same:
+                yield ref.moved(same.segment_id, source_id=other.id, lines=ref.lines, together=ref.together)
+
+
+def _under_other_paths(ledger: Ledger, head: Head) -> list[Source]:
+    """Return the sources of a repository that have the contents of a file on branches without this file."""
+    root, of_root, _ = head.origin.partition("#")
+    if not of_root or not head.fingerprint.startswith(SEVERAL):
+        return []
+    held = HeldContents.parse(head.fingerprint)
+    on = frozenset(held.branches_of(held.fingerprints) or ())
+    sources = []
+    for state in ledger.sources(scope=head.scope, root=root).values():
+        theirs = HeldContents.parse(state.fingerprint)
+        branches = theirs.branches_of(held.fingerprints)
+        if state.status == "active" and branches and on.isdisjoint(branches):
+            sources.append(ledger.get(state.id))
+    return [one for one in sources if isinstance(one, Source)]
