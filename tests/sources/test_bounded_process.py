@@ -1,5 +1,9 @@
+import os
+import subprocess
 import sys
+import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +55,30 @@ def test_a_child_takes_no_module_from_the_folder_that_its_starter_works_in(tmp_p
     assert find_spec("strangers")
     assert BoundedProcess("strangers").ask(b"next", seconds=10) is None
     assert not marker.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_child_ends_after_its_starter_was_killed():
+    start = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from treering.sources.reading.bounded_process import BoundedProcess\n"
+        "process = BoundedProcess('children')\n"
+        "print(process.ask(b'who', seconds=10).decode(), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", start, str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        child = int(starter.stdout.readline())
+        assert _is_running(child)
+        starter.kill()
+    deadline = time.monotonic() + 9  # it would end by itself after 10 s
+    while _is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _is_running(child)
+
+
+def _is_running(process_id):
+    try:
+        os.kill(process_id, 0)
+        return " Z " not in Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2][:4]
+    except (ProcessLookupError, FileNotFoundError):
+        return False

@@ -226,6 +226,8 @@ class ReadLimits:
     max_file_bytes: int = 2_000_000
     max_items: int = 200_000
     max_segment_chars: int = 4_000
+    in_child: bool = False
+    """Whether many files are read in a child process, while this one stores them."""
 
 
 class Adapter(Protocol):

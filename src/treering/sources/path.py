@@ -22,7 +22,8 @@ from treering.ports.adapter import (
     Vanished,
 )
 from treering.ports.format import Collection, FileToRead, Formats
-from treering.sources.formats import built_in_formats, draft_file, over_limit
+from treering.sources.drafts import Drafting, FileToDraft
+from treering.sources.formats import built_in_formats, over_limit
 from treering.sources.git.identity import (
     FileOrigins,
     OwningRepository,
@@ -226,7 +227,8 @@ class PathAdapter:
         place, redact_secrets = self._access.place(target), flag(options, "redact_secrets", default=True)
         origins = FileOrigins(self._access, known.repositories)
         if place.is_dir() or place.is_file():
-            return _readings(_planned(place, _Reader(limits, redact_secrets, self._formats), origins, known))
+            plan = _planned(place, _Reader(limits, redact_secrets, self._formats), origins, known)
+            return Drafting(limits, redact_secrets, self._formats).readings(_readings(plan))
         gone = [] if place.exists() else _known_as(place, origins, known)
         if gone:
             return iter([Vanished(origin) for origin in gone])
@@ -314,7 +316,7 @@ def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str
     return [name for name in names if name in known.fingerprints or name in known.below(name)]
 
 
-def _readings(plan: _Plan) -> Iterator[Reading]:
+def _readings(plan: _Plan) -> Iterator[Reading | FileToDraft]:
     files = [entry.file for entry in plan.entries if isinstance(entry, FoundFile)]
     yield from filter(None, (owner.read() for owner in _owners(plan.place, files, plan.origins)))
     yield from (Renamed(before, origin) for before, origin in plan.known.renamed.items())
@@ -330,7 +332,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
             yield from _item(plan, entry, origin)
 
 
-def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
+def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading | FileToDraft]:
     if isinstance(entry, FoundFile):
         for collection in plan.reader.formats.collections_of(plan.path(entry)):
             is_collection = yield from _collected(plan, collection, entry, origin)
@@ -363,7 +365,7 @@ def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: st
     return readings is not None
 
 
-def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
+def _reading(plan: _Plan, entry: FolderEntry) -> Reading | FileToDraft:
     origin = plan.origin(entry.relative)
     match entry:
         case PassedOver():
@@ -376,7 +378,7 @@ def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
             return _file(plan, entry, origin)
 
 
-def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
+def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading | FileToDraft:
     try:
         data = read_bytes(entry.file, plan.reader.max_bytes(entry))
     except OSError as error:
@@ -389,16 +391,7 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     page = plan.own.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
     if page is not None:
         return page
-    return draft_file(
-        data,
-        path=plan.path(entry),
-        origin=origin,
-        commit=None,
-        limits=plan.reader.limits,
-        redact_secrets=plan.reader.redact_secrets,
-        fingerprint=fingerprint,
-        formats=plan.reader.formats,
-    )
+    return FileToDraft(data, plan.path(entry), origin, fingerprint)
 
 
 def _gone(plan: _Plan) -> list[str]:

@@ -28,7 +28,7 @@ from treering.sources.reading.access import AnyFile
 from treering.spaces.backends import BACKENDS, Backend, OpenStores
 from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
 from treering.system.address import MEMORY, Address
-from treering.system.machine import SystemClock, is_busy, shared_secret
+from treering.system.machine import SystemClock, is_busy, shared_secret, usable_cores
 from treering.system.settings import Settings
 from treering.system.tracked_space import refuse_tracked
 from treering.verbs.engine import Engine
@@ -364,7 +364,7 @@ def _engine(
         trees=_trees(opening.files),
         clock=clock,
         author=opening.author,
-        limits=ReadLimits(),
+        limits=ReadLimits(in_child=opening.settings.read_ahead and usable_cores() > 1),
         segmenters=LazyMapping(_segmenters),
         reranker=_reranker(opening),
         rarity=word_rarity,

@@ -262,6 +262,11 @@ def start_behind(
     worker.returncode = 0
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def is_busy() -> bool:
     """Return whether more processes want to run than there are cores, by the load of the last minute; never on Windows.
 

@@ -62,6 +62,8 @@ class Settings:
     """`TREERING_MCP_UNDERSCORE=1`: name MCP tools `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
     """`TREERING_THREADS`: texts to embed in parallel."""
+    read_ahead: bool = True
+    """`TREERING_READ_AHEAD=0`: do not read many files in a child process, which uses a second core."""
     embedder: str = ""
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, `onnx:FOLDER`, PROVIDER:MODEL (such as
     `ollama:nomic-embed-text`, `sentence-transformers:all-MiniLM-L6-v2`), or a name that a package gives an embedder."""
@@ -129,6 +131,7 @@ class Settings:
             background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
             underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
             threads=int(threads),
+            read_ahead=given.get("TREERING_READ_AHEAD", "1").casefold() not in _FALSE,
             reranker=given.get("TREERING_RERANKER", ""),
             embedder=given.get("TREERING_EMBEDDER", ""),
             embedder_url=given.get("TREERING_EMBEDDER_URL", ""),

@@ -4,7 +4,7 @@ Pure, and shared by all stores, so that all find the same. A store applies the s
 of audit sequence numbers in which each row is valid.
 """
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -158,19 +158,43 @@ def _extract(excerpts: Sequence[Excerpt], extractor: Extractor) -> Sequence[Extr
 
 def terms_of(passage: Passage) -> IndexTerms:
     """Return the terms of a passage for the word index and its names for the trigram index."""
-    title, in_title = _of_title(called(passage))
-    in_heading, in_text = stretches_of(passage.heading), stretches_of(passage.text)
     # Every word of a signature is a name. Plain words in bodies of code are left to the word index.
-    names = names_in(chain(in_title, in_heading, in_text), any_word=passage.role == "symbol")
-    return IndexTerms(
-        title, text_terms(passage.heading, in_heading), text_terms(passage.text, in_text), " ".join(names)
-    )
+    any_word = passage.role == "symbol"
+    title, heading = _terms_of_title(called(passage), any_word), terms_in_text(passage.heading, any_word)
+    body = _READY.pop((passage.text, any_word), None) or terms_in_text(passage.text, any_word)
+    names = dict.fromkeys(chain(title.names, heading.names, body.names))
+    return IndexTerms(title.terms, heading.terms, body.terms, " ".join(names))
 
 
-@lru_cache(maxsize=256)  # consecutive passages of a file share their title
-def _of_title(title: str) -> tuple[str, tuple[str, ...]]:
-    stretches = stretches_of(title)
-    return text_terms(title, stretches), tuple(stretches)
+class TextTerms(NamedTuple):
+    """The terms of a text for the word index, and its distinct names for the trigram index."""
+
+    terms: str
+    names: tuple[str, ...]
+
+
+TextRead = tuple[str, bool]
+"""A text, and whether any word in it is a name."""
+
+
+def terms_in_text(text: str, any_word: bool) -> TextTerms:
+    """Return the terms and names of a text."""
+    stretches = stretches_of(text)
+    return TextTerms(text_terms(text, stretches), tuple(names_in(stretches, any_word=any_word)))
+
+
+_terms_of_title = lru_cache(maxsize=256)(terms_in_text)  # consecutive passages of a file share their title
+
+_READY: dict[TextRead, TextTerms] = {}
+_MAX_READY = 8_192
+"""Texts: more than are read ahead and in a batch of ingest. Those of files that are not stored after all remain."""
+
+
+def have_ready(terms: Mapping[TextRead, TextTerms]) -> None:
+    """Take terms that another process computed, for passages that will be stored next."""
+    if len(_READY) > _MAX_READY:
+        _READY.clear()
+    _READY.update(terms)
 
 
 def places_of(passage: Passage) -> tuple[str, ...]:

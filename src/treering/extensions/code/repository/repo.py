@@ -41,7 +41,8 @@ from treering.ports.adapter import (
 from treering.ports.format import Formats
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
-from treering.sources.formats import built_in_formats, draft_file, over_limit
+from treering.sources.drafts import Drafting, FileToDraft
+from treering.sources.formats import built_in_formats, over_limit
 from treering.sources.git.blobs import (
     CommitFiles,
     blob_id,
@@ -402,7 +403,9 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
             unread.append(item)
         else:
             yield settled
-    yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
+    files = (_to_draft(plan, item, data) for item, data in plan.contents(unread))
+    drafting = Drafting(plan.reader.limits, plan.selection.redact, plan.reader.formats)
+    yield from drafting.readings(files)
     yield RootRead(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
 
@@ -426,7 +429,7 @@ def _settled(plan: _Plan, item: RepoItem, place: int) -> Skipped | Unchanged | N
     return Unchanged(origin, known) if _is_as_stored(plan, origin, known) else None
 
 
-def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
+def _to_draft(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading | FileToDraft:
     entry, origin = item.entry, plan.origin(item.entry.path)
     if data is None:
         return Failed(origin, "it could not be read: damaged, missing or not accessible")
@@ -435,21 +438,8 @@ def _drafted(plan: _Plan, item: RepoItem, data: bytes | None) -> Reading:
     page = plan.written.reading(data, path=entry.path, origin=origin, commit=item.commit)
     if page is not None:
         return _about_what_it_cites(plan, page, entry.path) if isinstance(page, SourceDraft) else page
-    reading = draft_file(
-        data,
-        path=entry.path,
-        origin=origin,
-        commit=item.commit,
-        limits=plan.reader.limits,
-        redact_secrets=plan.selection.redact,
-        fingerprint=plan.fingerprint(entry),
-        formats=plan.reader.formats,
-    )
-    if not isinstance(reading, SourceDraft):
-        return reading
-    subject = plan.terrain.subject(entry.path) if reading.knowledge else None
-    stated = [known if known.about else replace(known, about=subject) for known in reading.knowledge]
-    return replace(reading, knowledge=stated)
+    subject = plan.terrain.subject(entry.path)
+    return FileToDraft(data, entry.path, origin, plan.fingerprint(entry), item.commit, subject)
 
 
 def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:
