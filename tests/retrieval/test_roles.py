@@ -45,6 +45,7 @@ def test_the_role_of_a_file_is_told_by_its_path_and_form(path, form, role):
     [
         ({"kind": "web", "origin": "repo:x#site/index.html", "title": "Acme"}, "documentation"),
         ({"kind": "web", "origin": "repo:x#site/Queue.html", "title": "Queue (Acme 1.9.0 API)"}, "generated"),
+        ({"kind": "web", "origin": "repo:x#tests/page.html", "title": "Acme"}, "test"),
         ({"kind": "web", "origin": "https://acme.dev/guide#start", "title": "Guide"}, "prose"),
         ({"kind": "markdown", "origin": "repo:x#docs/Queue.md", "text": "Defined in: [src/q.ts:13](x)"}, "generated"),
         (

@@ -34,9 +34,10 @@ def role_of(source: Source) -> PlaceRole:
     forms = () if source.content_type == "binary_stub" else (part.role for part in source.segments)
     form = next((form for form in forms if form != "data"), "data")  # a document may begin with front matter
     hint = source.metadata.get("generated") not in (None, "bulk data") or source.metadata.get("vendored") is True
-    if source.kind == _PAGE and not hint:  # a page that was read as a document, not as markup
-        return "generated" if _JAVADOC.search(source.title) else "documentation"
-    return role_of_file(path, form, foreign=hint or (form == "prose" and _is_made_from_code(source)))
+    role = role_of_file(path, form, foreign=hint or (form == "prose" and _is_made_from_code(source)))
+    return (
+        "documentation" if role == CODE and source.kind == _PAGE else role
+    )  # a page that was read as a document, not as markup
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -81,6 +82,8 @@ def _path_of(source: Source) -> str:
 
 def _is_made_from_code(source: Source) -> bool:
     """Return whether a document was generated from the code that it describes."""
+    if source.kind == _PAGE and _JAVADOC.search(source.title):
+        return True
     return any(_MADE_FROM_CODE.search(part.excerpt) for part in source.segments[:_FIRST_SEGMENTS])
 
 
