@@ -5,7 +5,7 @@ import pytest
 
 from treering.ports.models import MOST_QUERIES
 from treering.ports.passages import AskedDays
-from treering.retrieval.search.question import Question, asks_how_to, asks_what_changed, days_asked
+from treering.retrieval.search.question import Question, asks_about_chore, asks_how_to, asks_what_changed, days_asked
 from treering.retrieval.text.analysis import LONGEST_QUERY
 from treering.retrieval.text.dates import asked_ranges
 from treering.testing.fakes import HashingEmbedder
@@ -122,6 +122,23 @@ def test_documentation_answers_jobs_and_past_decisions(text):
 )
 def test_code_answers_tasks_and_behaviour(text):
     assert not asks_how_to(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("how do I run the tests", True),
+        ("how are releases made", True),
+        ("release a new version", True),
+        ("what should I do before submitting a patch", True),
+        ("how do I set up a development environment", True),
+        ("how do I mock responses in a test", False),
+        ("how do I set a timeout", False),
+        ("which port does the development server use", False),
+    ],
+)
+def test_chores_are_work_on_the_project_itself(text, asked):
+    assert asks_about_chore(text) == asked
 
 
 @pytest.mark.parametrize(

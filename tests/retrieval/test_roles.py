@@ -1,6 +1,8 @@
 import pytest
 
-from treering.retrieval.index.code_places import role_of_file, shorten_comments
+from treering.retrieval.index.code_places import role_of, role_of_file, shorten_comments
+from treering.testing.builders import Builder
+from treering.testing.fakes import SteppingClock
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,25 @@ from treering.retrieval.index.code_places import role_of_file, shorten_comments
 )
 def test_the_role_of_a_file_is_told_by_its_path_and_form(path, form, role):
     assert role_of_file(path, form) == role
+
+
+@pytest.mark.parametrize(
+    ("item", "role"),
+    [
+        ({"kind": "web", "origin": "repo:x#site/index.html", "title": "Acme"}, "documentation"),
+        ({"kind": "web", "origin": "repo:x#site/Queue.html", "title": "Queue (Acme 1.9.0 API)"}, "generated"),
+        ({"kind": "web", "origin": "repo:x#tests/page.html", "title": "Acme"}, "test"),
+        ({"kind": "web", "origin": "https://acme.dev/guide#start", "title": "Guide"}, "prose"),
+        ({"kind": "markdown", "origin": "repo:x#docs/Queue.md", "text": "Defined in: [src/q.ts:13](x)"}, "generated"),
+        (
+            {"kind": "markdown", "origin": "repo:x#docs/queue.md", "text": "Queues are defined in: files."},
+            "documentation",
+        ),
+    ],
+)
+def test_pages_of_a_project_are_files_and_api_pages_generated(item, role):
+    text = item.pop("text", "Words.")
+    assert role_of(Builder(SteppingClock()).source(text, **item)) == role
 
 
 def test_what_was_generated_or_copied_is_generated_whatever_it_is_called():

@@ -179,3 +179,17 @@ def test_commits_do_not_count_against_messages():
     heads = {0: note(0), 1: head(1, "src/upload.py"), 2: head(2, "src/retry.py")}
     commits = {heads[1].origin: 1.0, heads[2].origin: 0.8}
     assert ranked(0.9, 0.8, 0.2, heads=heads, commits=commits)[0].key == 0
+
+
+def test_guides_come_before_code_for_chores():
+    heads = {
+        0: head(0, "src/run.py", heading="run_tests"),
+        1: head(1, "docs/design.md", "documentation"),
+        2: head(2, "Makefile", "code"),
+        3: head(3, "CONTRIBUTING.md", "documentation"),
+        4: head(4, "tests/test_run.py", "test"),
+    }
+    hits = [Fused(key, score, {}) for key, score in enumerate((0.9, 0.85, 0.8, 0.8, 0.9))]
+    evidence = FileEvidence({hit.key: hit.score for hit in hits}, {})
+    terms = query_words("how do I run the tests")
+    assert [hit.key for hit in rank_in_files(hits, heads, evidence, terms, chore=True)] == [3, 2, 1, 0, 4]

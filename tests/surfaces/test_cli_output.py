@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from document_files import eml_of
 from treering.core.errors import InvalidInput
 from treering.core.evidence import places_as_typed
 from treering.surfaces.cli import failures, printing
@@ -15,6 +16,7 @@ from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.history import LoggedEvent, render_events
 from treering.surfaces.cli.printing import page
+from treering.surfaces.cli.rendering import render_search
 from treering.surfaces.cli.rendering_changes import render_ingest
 from treering.surfaces.cli.session import answer
 from treering.surfaces.ingest_words import duration, ingest_in_words
@@ -244,3 +246,11 @@ def test_search_shows_five_hits_by_default(stage, monkeypatch):
     stage.done("add", ".")
     assert len(stage.json("search", "Acme retries")["hits"]) == 5
     assert len(stage.json("search", "Acme retries", "-n", "7")["hits"]) == 7
+
+
+def test_hit_in_a_mail_is_named_by_its_file(space, tmp_path):
+    (tmp_path / "flour.eml").write_bytes(eml_of("The flour arrives on Tuesdays.", subject="Delivery times"))
+    space.ingest("path", input={"path": str(tmp_path)})
+    report = space.query("search", input={"text": "when does the flour arrive"})
+    first = next(iter(render_search(report, fenced=False))).text.plain
+    assert re.match(r"1  \S*flour\.eml  Delivery times > ", first)

@@ -289,3 +289,13 @@ def test_that_the_best_turns_have_none_of_the_names_asked_for_counts_against_the
     talk(space, *tall, *(f"The fantasy series of season {at} is about dragons, {listed}." for at in range(5)))
     asked = f"Which fantasy series makes {somebody} so excited and happy these days?"
     assert context(space, asked, semantic=False).status == status
+
+
+def test_searches_name_the_subject_that_no_note_mentions(space):
+    for at, text in enumerate(("The supplier of packaging is Pack & Co.", "The oven is serviced by Haller.")):
+        note(space, text, origin=f"{at}.md")
+    told = space.query("search", input={"text": "who is our flour supplier"})
+    assert told.hits
+    assert 'Nothing here mentions "flour".' in told.warnings
+    known = space.query("search", input={"text": "who is the supplier of packaging"})
+    assert not any("mentions" in one for one in known.warnings)

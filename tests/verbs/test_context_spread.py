@@ -8,6 +8,7 @@ from space_parts import decide, note
 from treering.core.evidence import place_in_words
 from treering.extensions.mcp.answers import text_of
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.retrieval.tuning import TUNING
 
 
 def context(space, what, **options):
@@ -152,3 +153,19 @@ def test_too_long_passage_is_cut_around_lines_that_answer(space, tmp_path):
     assert "    backoff(upload)" in shown
     assert "    step3(upload)" not in shown
     assert "… lines 3-56" in shown
+
+
+def test_questions_about_code_leave_out_files_that_share_only_words(space, tmp_path):
+    files = {f"src/part{at}.py": f"def run_{at}(jobs):\n    return jobs.run({at})\n" for at in range(8)}
+    files |= {"src/retry.py": '"""Retry."""\n\n\ndef retry_upload(upload):\n    """Run a failed upload again."""\n'}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    space.ingest("path", input={"path": str(tmp_path)})
+
+    def paths(task):
+        return {one.place.partition("#")[0] for one in context(space, task).citations}
+
+    asked, task = paths("where do we run a failed upload again"), paths("run a failed upload again")
+    assert "src/retry.py" in asked
+    assert len(asked) == TUNING.context.best_files < len(task)

@@ -196,17 +196,6 @@ def test_search_points_at_the_lines_that_answer(tmp_path, space):
     assert hit.first_line + hit.text.split("\n").index("    reject = request.worker_lost") == 22
 
 
-def test_section_with_text_comes_before_its_bare_title(space, tmp_path):
-    body = "Each worker holds its own connection, and commands wait for each other in a queue. " * 4
-    record = f"# 7. Reintroduce the connection pool\n\nDate: 10 July 2026\n\n## Context\n\n{body}\n"
-    (tmp_path / "pool.md").write_text(record + f"\n## Decision\n\n{body[::-1]}\n", encoding="utf-8")
-    space.ingest("path", input={"path": str(tmp_path)})
-    first, *_, last = search(space, "reintroduce the connection pool").hits
-    assert first.heading.endswith("Context")
-    assert last.text.startswith("# 7.")
-    assert first.score >= last.score
-
-
 def test_question_of_the_latest_changes_lists_commits(space, repository):
     space.ingest("repo", input={"path": str(repository.folder)})
     for report in (search(space, "what changed lately"), space.query("context", input={"task": "latest commits"})):

@@ -60,6 +60,8 @@ class FilesTuning(NamedTuple):
     """Weights of the ranking by files."""
 
     beside_code: float
+    beside_guides: float
+    defining_commands: float
     commits: float
 
 
@@ -165,6 +167,7 @@ class ContextTuning(NamedTuple):
     with_reply: int
     min_share_about_file: float
     min_share: float
+    min_score_share: float
     max_per_file: int
     max_companions: int
     files_with_companions: int

@@ -45,7 +45,8 @@ def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[Cited
                 ref = f"{hit.object_id} {passage.segment_id}".strip()
                 place = place_in_words(passage.place)
                 places = [label(place)] if place not in ("", hit.object_id) else []
-                title = " — ".join(dict.fromkeys(filter(None, (hit.title, passage.heading))))
+                above = "" if passage.heading.startswith(hit.title) else hit.title
+                title = " — ".join(filter(None, (above, passage.heading)))
                 marker = [f"[{number}] `{ref}`", hit.kind, *places, *doubts]
                 yield CitedText(" — ".join(marker), titled(title, text), ref)
 

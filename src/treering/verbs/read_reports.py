@@ -1,6 +1,6 @@
 """What the answers of ranked reads have in common: their fields, warnings, and the reason for an empty one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -59,12 +59,24 @@ class ReadReport(Report):
         exclude_if=lambda commits: not commits,
         description="Days and subjects of the latest commits, if the question asks only for the latest changes.",
     )
+    commands: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda commands: not commands,
+        description="Commands of the project by job, if the question asks how to do that job.",
+    )
     answer: str = Field(default="", exclude_if=lambda name: not name, description="Id of this answer for feedback.")
     trace: dict[str, Any] = Field(default={}, description="Details of the search.")
 
     def named(self) -> Iterable[tuple[str, str, str]]:
         """Return the origin, object and segment of each place that it shows."""
         return ()
+
+    def project_facts(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield what the map of the repository answers, besides the hits: a name and lines."""
+        if self.commands:
+            yield "commands of the project", self.commands
+        if self.latest_commits:
+            yield "latest commits", self.latest_commits
 
 
 def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, ...]:

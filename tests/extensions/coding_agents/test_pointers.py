@@ -129,3 +129,14 @@ def test_pointers_are_dropped_from_the_end_to_fit_the_budget():
     assert 0 < len(kept) < 20
     assert kept == many[: len(kept)]
     assert estimate_tokens(text) <= MAX_TOKENS
+
+
+def test_questions_about_a_job_get_its_commands(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"Makefile": "test:\n\tpytest -q\n", "acme/run.py": "def run(tests):\n    return tests\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(scratch.folder)})
+        lines = pointers(opened, "how do I run the tests")
+        assert [line.text for line in lines] == ["Commands: test `make test`"]
+        assert pointers(opened, "run the tests") == []
+        assert opened.query("search", input={"text": "how do I run the tests"}).commands == ("test `make test`",)

@@ -166,12 +166,19 @@ def test_words_of_a_stored_text_are_no_markup(text):
 
 def test_headings_in_code_are_no_headings():
     lines = ["", "# One", "", "```", "# not one", "```", "", "Two", "---", ""]
-    assert [(one.level, one.text) for one in headings_of(lines, markdown=True)] == [(1, "One"), (2, "Two")]
+    assert [(one.level, one.text) for one in headings_of(lines, "README.md")] == [(1, "One"), (2, "Two")]
+
+
+def test_headings_of_asciidoc_are_marked_or_underlined():
+    lines = ["", "= image:a.svg[Logo] Book", "", "== Build", "", "----", "== no title", "----", "", "Used", "----", ""]
+    lines += [".Fedora", "====", "x", "===="]
+    found = [(one.level, one.text) for one in headings_of(lines, "README.asciidoc")]
+    assert found == [(1, "Book"), (2, "Build"), (2, "Used")]
 
 
 def test_headings_of_restructured_text_are_as_deep_as_their_rulers_come():
     lines = ["", "====", "Book", "====", "", "Part", "----", "", "Thing", "`````", "", "Other", "-----", "", "x::", ""]
-    found = [(one.level, one.text) for one in headings_of(lines, markdown=False)]
+    found = [(one.level, one.text) for one in headings_of(lines, "README.rst")]
     assert found == [(1, "Book"), (2, "Part"), (3, "Thing"), (2, "Other")]
 
 

@@ -11,6 +11,7 @@ from treering.core.scope import ROOT
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.lines import answering_lines, symbol_of
+from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
@@ -70,24 +71,32 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
+    found = space.query("search", ROOT, {"text": asked}, _MEMORY)
     entries = [
         hit
-        for hit in _found(space, asked, _MEMORY)
+        for hit in _current(found.hits)
         if _is_entry(hit)
         and WEAK not in hit.flags
         and (_is_about(hit, subject, names) or _has_title(hit, words))
         and _was_active(space, hit)
     ]
+    known = [*_entries(entries), *_commands(found.commands if asks(asked) else ())]
     if not has_subject:
-        return [*_entries(entries)]
-    files = [hit for hit in _found(space, asked, _FILES) if hit.first_line]
-    return [*_entries(entries), *_places(_answering(files, subject, names), asked)]
+        return known
+    files = [hit for hit in _current(space.query("search", ROOT, {"text": asked}, _FILES).hits) if hit.first_line]
+    return [*known, *_places(_answering(files, subject, names), asked)]
 
 
-def _found(space: Space, asked: str, options: Mapping[str, Any]) -> list[ShownHit]:
-    """Return the current and stale hits of a search."""
-    hits = space.query("search", ROOT, {"text": asked}, options).hits
+def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
+    """Return the current and stale hits."""
     return [hit for hit in hits if hit.current or _is_stale(hit)]
+
+
+def _commands(commands: Sequence[str]) -> Iterator[HookLine]:
+    """Write the commands of the project on one line. A request to run them needs none, only a question."""
+    if commands:
+        line = one_line(f"Commands: {' · '.join(commands)}", most=limits.MAX_PLACE_CHARS)
+        yield HookLine(digest_key(line), line)
 
 
 def _is_stale(hit: ShownHit) -> bool:

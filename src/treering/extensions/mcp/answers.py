@@ -343,9 +343,9 @@ def _notes(report: Report) -> list[str]:
     notes += [f"days: {one.sentence}" for one in report.understood]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
-    if isinstance(report, ReadReport) and report.latest_commits:
-        commits = fence("\n".join(report.latest_commits), origin="latest commits")
-        notes.append(f"the latest commits:\n{commits}")
+    for name, lines in report.project_facts() if isinstance(report, ReadReport) else ():
+        shown = fence("\n".join(lines), origin=name)
+        notes.append(f"the {name}:\n{shown}")
     if isinstance(report, SearchReport) and report.left_out:
         notes.append(f"{len(report.left_out)} more results did not fit: raise options.max_tokens.")
     if isinstance(report, ExpandReport) and report.missing:

@@ -34,7 +34,10 @@ def role_of(source: Source) -> PlaceRole:
     forms = () if source.content_type == "binary_stub" else (part.role for part in source.segments)
     form = next((form for form in forms if form != "data"), "data")  # a document may begin with front matter
     hint = source.metadata.get("generated") not in (None, "bulk data") or source.metadata.get("vendored") is True
-    return role_of_file(path, form, foreign=hint)
+    role = role_of_file(path, form, foreign=hint or (form == "prose" and _is_made_from_code(source)))
+    return (
+        "documentation" if role == CODE and source.kind == _PAGE else role
+    )  # a page that was read as a document, not as markup
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -60,10 +63,28 @@ def is_test_path(path: str) -> bool:
     return role_of_file(path, "code") == "test"
 
 
+def is_guide(path: str, role: str) -> bool:
+    """Return whether a file explains the chores of a project: how to build, test, release or contribute."""
+    return role == "documentation" and _GUIDE.search(path) is not None
+
+
+def defines_commands(path: str, role: str) -> bool:
+    """Return whether a file of a task runner or of CI defines the commands of a project."""
+    return role in (CODE, "data") and _RUNNER.search(path) is not None
+
+
 def _path_of(source: Source) -> str:
     """Return the path of a file in its project; empty if the source is not a file."""
     named = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
-    return named or (source.origin.partition("#")[2] if source.kind in _FILE_KINDS else "")
+    is_file = source.kind in _FILE_KINDS or (source.kind == _PAGE and "://" not in source.origin)
+    return named or (source.origin.partition("#")[2] if is_file else "")
+
+
+def _is_made_from_code(source: Source) -> bool:
+    """Return whether a document was generated from the code that it describes."""
+    if source.kind == _PAGE and _JAVADOC.search(source.title):
+        return True
+    return any(_MADE_FROM_CODE.search(part.excerpt) for part in source.segments[:_FIRST_SEGMENTS])
 
 
 def _is_translation(path: str, form: str) -> bool:
@@ -88,6 +109,17 @@ _TEST = re.compile(
 )
 _TEST_GUIDE = re.compile(r"(?:^|/)(?:tests?|e2e|testing)/(?:readme|contributing)[^/]*$", re.IGNORECASE)
 """Documents that explain the tests; deeper down, they are mostly what tests read."""
+_GUIDE = re.compile(
+    r"(?:^|/)(?:readme|contribut(?:e|ing)|hacking|develop(?:ment|ing|ers?)?|agents|claude|pull_request_template"
+    r"|releas(?:e|es|ing)(?:[-_]process)?|publishing|build(?:ing)?|install(?:ing|ation)?|tests?|testing)(?:\.[a-z]+)?$"
+    r"|(?:^|/)(?:contributing|releasing)/",
+    re.IGNORECASE,
+)
+_RUNNER = re.compile(
+    r"(?:^|/)(?:(?:gnu)?makefile|\.?justfile|taskfile\.ya?ml|tox\.ini|noxfile\.py|package\.json|composer\.json)$"
+    r"|(?:^|/)\.github/workflows/",
+    re.IGNORECASE,
+)
 _SPEC = re.compile(r"(?:^|/)specs?/")
 _EXAMPLE = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|tutorials?|cookbook|snippets|docs_src)/", re.IGNORECASE)
 _CHANGELOG = re.compile(
@@ -106,6 +138,14 @@ _CODE = re.compile(  # code given inline, and markup, whose segments are prose
     re.IGNORECASE,
 )
 _FILE_KINDS = frozenset({"file", "markdown", "document"})
+_PAGE = "web"
+_JAVADOC = re.compile(r" API\)$")
+_MADE_FROM_CODE = re.compile(
+    r"^Defined in: \[?[\w./-]+:\d+|^<!-- auto[- ]generated below|^\.\. automodule::"
+    r"|\bgenerated (?:by|with|using) \W*(?:typedoc|jsdoc|javadoc|doxygen|gomarkdoc|dokka|yard|phpdocumentor)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FIRST_SEGMENTS = 4
 
 PUBLISHED = frozenset({"go", "js", "rs"})
 """Families that import a package by the name in its manifest."""

@@ -10,6 +10,7 @@ from treering.retrieval.index.passages import may_be_packed, passages_of
 from treering.retrieval.packing.citing import Citing
 from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, with_quotes, without_repeated
 from treering.retrieval.packing.task_results import COPIED, Attached, TaskResults
+from treering.retrieval.search.file_ranking import is_in_no_file
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.named_code import first_test_of
 from treering.retrieval.search.pack_budget import UnnumberedItem
@@ -77,7 +78,10 @@ def passage_order(results: TaskResults) -> list[Hit]:
     hits = [hit for hit in results.passages if not is_stub_of_code(hit)]
     first = [*results.definitions, *first_test_of(results.definitions, hits)]
     keys = {hit.head.key for hit in first}
-    return [*first, *by_file([hit for hit in hits if hit.head.key not in keys])]
+    ordered = by_file([hit for hit in hits if hit.head.key not in keys])
+    best, rest = ordered[: TUNING.context.best_files], ordered[TUNING.context.best_files :]
+    least = results.min_score
+    return [*first, *best, *(hit for hit in rest if hit.score >= least or is_in_no_file(hit.head))]
 
 
 def passage_items(results: TaskResults, ordered: Sequence[Hit], notes: Mapping[int, str]) -> list[UnnumberedItem]:

@@ -121,8 +121,7 @@ def _missing(packed: Packed, results: TaskResults, warnings: tuple[str, ...]) ->
 
     Superseded statements are named together with their replacement, if that is shown.
     """
-    unknown = listed(results.known.missing)
-    gaps = [f"Nothing here mentions {unknown}."] if unknown and results.answers else []
+    gaps = [gap] if (gap := results.known.gap()) and results.answers else []
     gaps += [
         f"`{one.id}` ({quoted(one.title)}) is {one.status}: do not rely on it."
         for one in results.withdrawn

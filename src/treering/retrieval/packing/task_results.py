@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from treering.core.objects import Fact, Knowledge, Node, Object
+from treering.retrieval.index.code_places import CODE
 from treering.retrieval.search.commit_history import CommitHistory
 from treering.retrieval.search.known_words import KnownWords
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.retrieval.text.typed_words import names_written
+from treering.retrieval.tuning import TUNING
 
 COPIED = "adapter"
 """The channel of facts that an adapter copied from a source, such as a manifest."""
@@ -75,6 +77,17 @@ class TaskResults:
         without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue).
         """
         return self._not_weak(self.files) if self.answers and self.known.idf.is_small else list(self.files)
+
+    @property
+    def min_score(self) -> float:
+        """The score that a passage of a file must have, unless it is in one of the best files.
+
+        A question about a project with code has its answer in few files; the others share words with it. A task may
+        concern many files.
+        """
+        if not asks(self.question.text) or all(hit.head.place_role != CODE for hit in self.files):
+            return 0.0
+        return TUNING.context.min_score_share * max(hit.score for hit in self.files)
 
     @property
     def about_task(self) -> list[Hit]:

@@ -7,7 +7,7 @@ from statistics import median_low
 
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_names import file_at
-from treering.retrieval.index.code_places import CODE, NO_PLACE
+from treering.retrieval.index.code_places import CODE, NO_PLACE, defines_commands, is_guide
 from treering.retrieval.search.fusion import ArmScore, Fused
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING, FilesTuning
@@ -34,22 +34,26 @@ def rank_in_files(
     terms: Collection[str],
     *,
     how_to: bool = False,
+    chore: bool = False,
     tuning: FilesTuning = TUNING.files,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
-    A question of what one has to do (`how_to`) is answered by documentation as well as by code.
+    A question of what one has to do (`how_to`) is answered by documentation as well as by code, and a question about a
+    chore of the project (`chore`) by guides for contributors and files that define commands.
     The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
     discount = (1 - tuning.beside_code) * _code_share(heads, evidence.own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
-    placed = [
-        _Placed.of(hit, head, wanted, 0.0 if head.place_role in equal else discount)
-        for hit in ranked
-        if (head := heads.get(hit.key))
-    ]
+
+    def weight(head: PassageHead) -> float:
+        if chore:
+            return _weight_for_chore(head, wanted, tuning)
+        return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
+
+    placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, evidence.own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
     commits = _commit_scores(placed, evidence.commits)
@@ -79,12 +83,29 @@ def is_in_no_file(head: PassageHead) -> bool:
     return head.place_role == NO_PLACE and head.type != "node"
 
 
+def _weight_for_chore(head: PassageHead, terms: frozenset[str], tuning: FilesTuning) -> float:
+    """Return the weight of a passage for a question about a chore, such as `how do I run the tests`.
+
+    Code and tests have the words of such a question by chance.
+    """
+    if is_in_no_file(head) or is_guide(path_of(head), head.place_role):
+        return 1.0
+    if defines_commands(path_of(head), head.place_role):
+        return tuning.defining_commands
+    if head.place_role == "documentation":
+        return 1 - (1 - tuning.beside_guides) * (1 - called_share(head, terms))
+    return tuning.beside_guides if head.place_role == "data" else tuning.beside_code
+
+
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the share of a question's terms that the role of a passage has, of prose with its path and headings.
 
-    A test is called after what the code does, so its name does not show that a test is asked for.
+    Tests, documents and changelogs repeat the words of the code, so they count less. But a section that is called what
+    the question asks for answers it, and so does a test or an example if the question asks for one. A test is called
+    after what the code does, so its name does not show that a test is asked for.
     """
-    titles = f"{path_of(head)} {head.heading}" if head.role == "prose" else ""
+    is_written = head.role == "prose" and head.place_role != "generated"
+    titles = f"{path_of(head)} {head.heading}" if is_written else ""
     called = index_text(f"{head.place_role} {titles}").split()
     return len(terms.intersection(called)) / len(terms) if terms else 0.0
 
@@ -104,13 +125,8 @@ class _Placed:
         return self.head.object_id if self.head.place_role != NO_PLACE else str(self.hit.key)
 
     @classmethod
-    def of(cls, hit: Fused, head: PassageHead, terms: frozenset[str], discount: float) -> "_Placed":
-        """Weigh a passage for a question with these terms.
-
-        Tests, documents and changelogs repeat the words of the code, so they count less. But a section that is called
-        what the question asks for answers it, and so does a test or an example if the question asks for one.
-        """
-        weight = 1 - discount * (1 - called_share(head, terms)) if discount else 1.0
+    def of(cls, hit: Fused, head: PassageHead, weight: float) -> "_Placed":
+        """Weigh a passage."""
         return cls(hit, head, weight, hit.score * weight)
 
 

@@ -12,7 +12,7 @@ from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Question, is_long
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.dates import asked_ranges
-from treering.retrieval.text.typed_words import TypedWords, WordsKnown, unknown_among
+from treering.retrieval.text.typed_words import TypedWords, WordsKnown, listed, unknown_among
 
 _TICKET = re.compile(r"(?<!\w)#\d+\b")
 """A reference such as `#5135`: the subject of a commit ends with one."""
@@ -30,6 +30,10 @@ class KnownWords:
     """Names in the question that no passage mentions."""
     words: WordsKnown = field(default_factory=WordsKnown)
     idf: IdfWeights = field(default_factory=IdfWeights)
+
+    def gap(self) -> str:
+        """Return a sentence that lists the names that no passage mentions; empty if there are none."""
+        return f"Nothing here mentions {listed(self.missing)}." if self.missing else ""
 
 
 def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:

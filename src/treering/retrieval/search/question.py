@@ -490,6 +490,24 @@ def asks_how_to(text: str) -> bool:
     return _HOW_TO.search(text) is not None
 
 
+_CHORE = re.compile(
+    r"\b(?:run|execute|build|lint|format)\b.{0,30}\b(?:tests?|test suite|linters?|linting|checks|docs|documentation"
+    r"|benchmarks|website|project|source)\b"
+    r"|\bhow (?:do|can|should) (?:i|we|you) (?:build|compile|lint|format|release|deploy)(?: it| this)?\W*$"
+    r"|\b(?:release|publish|deploy)\b.{0,20}\b(?:versions?|releases?)\b"
+    r"|\bhow (?:is|are)\b.{0,40}\b(?:built|deployed|published|released|tested|made)\W*$"
+    r"|\bset ?up\b.*\bdev(?:elop\w*)?\b|\blocal development\b"
+    r"|\bcontribut\w+|\bpull requests?\b|\bsubmit\w* (?:an? )?(?:patch|change)"
+    r"|\bbefore (?:submitting|committing|pushing)",
+    re.IGNORECASE,
+)
+
+
+def asks_about_chore(text: str) -> bool:
+    """Return whether a question is about a chore of a project: to test, build, release, set up or contribute."""
+    return not is_long(text) and _CHORE.search(text) is not None
+
+
 _CHANGES = frozenset({"change", "changed", "changes", "commit", "commits", "happened", "new", "updates", "updated"})
 _LATELY = frozenset({"lately", "recent", "recently", "latest", "last", "newest", "new"})
 _BESIDE_CHANGES = frozenset(

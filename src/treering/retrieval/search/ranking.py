@@ -40,7 +40,7 @@ from treering.retrieval.search.fusion import (
     lend_to_neighbours,
     put_first,
 )
-from treering.retrieval.search.question import Arms, Meaning, Question, asks_how_to, clues_of, is_long
+from treering.retrieval.search.question import Arms, Meaning, Question, asks_about_chore, asks_how_to, clues_of, is_long
 from treering.retrieval.search.symbols import defining_passages
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
@@ -266,8 +266,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         evidence = FileEvidence(_own_scores(given, weights), commits)
-        how_to = asks_how_to(question.text)
-        ranked = rank_in_files(ranked, near, evidence, question.terms.words, how_to=how_to)
+        how_to, chore = asks_how_to(question.text), asks_about_chore(question.text)
+        ranked = rank_in_files(ranked, near, evidence, question.terms.words, how_to=how_to, chore=chore)
         if not is_long(question.text):
             defining = yield from defining_passages(question.text, reach)
             ranked = yield from _with_first(ranked, DEFINES, {head.key for head in defining}, candidates)

@@ -4,7 +4,6 @@ Every hit is read from the ledger, which checks its state, scope and time, so th
 withdrawn objects.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +11,7 @@ from itertools import islice
 from math import ceil, inf, nextafter
 from typing import Any
 
-from treering.core.evidence import Lines, Locator, Segment, Turn
+from treering.core.evidence import Locator, Segment, Turn
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
@@ -51,7 +50,6 @@ from treering.retrieval.search.trust import (
     trust_in,
     weigh_by_trust,
 )
-from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 
 
@@ -146,12 +144,6 @@ class CandidateReader:
 _HITS_PER_SPARE = 5
 """The first read of texts includes one spare candidate for this number of hits; mostly no other can be a hit."""
 
-_MAX_BARE_CHARS = 300
-"""Characters of a section up to which it may have no text of its own."""
-
-_NO_TEXT = re.compile(r"\]\([^)]*\)|^\W*(?:date|status)\b.*$", re.IGNORECASE | re.MULTILINE)
-"""Parts of a section that are no text of its own: the targets of links, the date and the status of a record."""
-
 _READ_AT_ONCE = 2
 """Candidates per hit up to which all texts are read at once, because a second read costs more than a few texts."""
 
@@ -199,16 +191,6 @@ class Hit:
             return self.text
         reply = f"{self.reply.heading}: {self.reply.excerpt}" if self.reply.heading else self.reply.excerpt
         return f"{self.text}\n\n{reply}"
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether it is a section of a document with no more words than its headings, such as a title with a date."""
-        head = self.head
-        is_section = isinstance(self.locator, Lines) and head.role == "prose" and head.heading
-        if not is_section or len(self.text) > _MAX_BARE_CHARS:
-            return False
-        own = set(index_text(_NO_TEXT.sub(" ", self.text)).split())
-        return own.issubset(index_text(f"{head.title} {head.heading}").split())
 
     @property
     def repeats_with_less_trust(self) -> bool:
@@ -499,7 +481,7 @@ def _read(
             if idf is None and any(one.repeats for one in texts):
                 idf = yield from _idf_of(question, reader.reach)
             by_trust = list(map(_weighed_hit, hits, weigh_by_trust(texts, question.text, idf or IdfWeights())))
-        weighed = sorted(_bare_last(by_trust), key=lambda hit: -hit.score)[:most]
+        weighed = sorted(by_trust, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         others = sum(not hit.repeats_with_less_trust for hit in hits)
         compared = others < len(hits) or is_name(question.text)
@@ -511,22 +493,6 @@ def _read(
     by_key = {hit.head.key: hit for hit in weighed}
     left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
     return [by_key[key] for key in choice.keys], left
-
-
-def _bare_last(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Exchange the scores of the hits of each file, so that sections without text of their own come last.
-
-    A heading that has the words of the question scores high, but what it announces is in another section.
-    """
-    bare = {hit.head.object_id for hit in hits if hit.is_bare}
-    if not bare:
-        return hits
-    scores: dict[int, float] = {}
-    for file in bare:
-        of_file = sorted((hit for hit in hits if hit.head.object_id == file), key=lambda hit: -hit.score)
-        last = sorted(of_file, key=lambda hit: hit.is_bare)
-        scores |= {hit.head.key: place.score for hit, place in zip(last, of_file, strict=True)}
-    return [replace(hit, score=scores.get(hit.head.key, hit.score)) for hit in hits]
 
 
 def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:

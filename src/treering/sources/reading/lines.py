@@ -230,14 +230,43 @@ def _size(section: _Section, lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines[section.start : section.end])
 
 
-def restructured_outline(text: str, *, indented_blocks: bool) -> MarkupOutline:
-    """Outline reStructuredText, or plain text with underlined titles.
+def is_asciidoc(path: str) -> bool:
+    """Return by a file's name whether it is AsciiDoc."""
+    return path.lower().endswith((".adoc", ".asciidoc", ".asc"))
+
+
+def restructured_outline(text: str, *, indented_blocks: bool, asciidoc: bool = False) -> MarkupOutline:
+    """Outline reStructuredText, AsciiDoc, or plain text with underlined titles.
 
     `indented_blocks`: whether indented lines may start a block, as in plain text. In reStructuredText they belong to
     the line above that is not indented (a literal block, a directive).
     """
     lines = split_lines(text)
-    return MarkupOutline(lines, list(_underlined_headings(lines)), list(_blocks(lines, indented_blocks)))
+    headings = _asciidoc_headings(lines) if asciidoc else _underlined_headings(lines)
+    return MarkupOutline(lines, list(headings), list(_blocks(lines, indented_blocks)))
+
+
+_ASCIIDOC_TITLE = re.compile(r"(={1,6})[ \t]+(\S.*)")
+_ASCIIDOC_RULE = re.compile(r"([-=.+*_~^/])\1{3,}|\|={3,}")
+_ASCIIDOC_UNDERLINES = "=-~^+"
+_ASCIIDOC_MACRO = re.compile(r"\b(?:image|link|icon|anchor):\S*?\[[^\]]*\][ \t]*")
+
+
+def _asciidoc_headings(lines: Sequence[str]) -> Iterator[Heading]:
+    """Yield the titles in order, marked by `=` or underlined, outside delimited blocks such as listings."""
+    block = ""
+    for at, line in enumerate(map(str.rstrip, lines)):
+        above = lines[at - 1].rstrip() if at else ""
+        if block:
+            block = "" if line == block else block
+        elif title := _ASCIIDOC_TITLE.fullmatch(line):
+            yield Heading(len(title[1]), _ASCIIDOC_MACRO.sub("", title[2]).strip(), at, at + 1)
+        elif _ASCIIDOC_RULE.fullmatch(line):
+            alone = at == 1 or is_blank(lines[at - 2])
+            if alone and line[0] in _ASCIIDOC_UNDERLINES and above[:1].isalnum() and abs(len(above) - len(line)) <= 2:
+                yield Heading(_ASCIIDOC_UNDERLINES.index(line[0]) + 1, above, at - 1, at + 1)
+            else:
+                block = line
 
 
 # A run of one punctuation character. Docutils allows any length from the title's on, but two are often prose.

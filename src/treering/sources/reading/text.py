@@ -36,7 +36,9 @@ def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) ->
     if role_of(path) == "data":
         return _data_segments(path, text, in_file(path, commit), max_chars)
     outline = restructured.restructured_outline(
-        text, indented_blocks=posix_path(path).suffix.lower() not in _RESTRUCTURED
+        text,
+        indented_blocks=posix_path(path).suffix.lower() not in _RESTRUCTURED,
+        asciidoc=restructured.is_asciidoc(path),
     )
     place, target = in_file(path, commit), min(_TARGET, max_chars)
     if role_of(path) == "code":

@@ -35,6 +35,8 @@ _WARNING_CHARS = 600
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _NUMBER_WIDTH = 8
+_FILES = ("file", "repo")
+"""Schemes of origins with the path of a file."""
 _OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
@@ -134,11 +136,11 @@ def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedL
 
 
 def _ending(report: ReadReport, *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show why a ranked answer is empty, and the latest commits if they were asked for."""
+    """Show why a ranked answer is empty, and what the map of the repository answers."""
     yield from _empty(report.empty)
-    if report.latest_commits:
-        yield line("The latest commits:")
-        yield line(_quoted("\n".join(report.latest_commits), "latest commits", fenced=fenced), indent=2)
+    for name, lines in report.project_facts():
+        yield line(f"The {name}:")
+        yield line(_quoted("\n".join(lines), name, fenced=fenced), indent=2)
 
 
 def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[IndentedLine]:
@@ -339,7 +341,8 @@ def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
     """Return the symbol or heading of a place in a file, else the title of the text and its kind."""
     if hit.first_line:
         return symbol_of(hit.heading, terms, _path(hit))
-    names = dict.fromkeys(filter(None, (hit.title, hit.heading)))
+    title = "" if hit.heading.startswith(hit.title) else hit.title
+    names = filter(None, (title, hit.heading))
     shown = " — ".join(name for name in names if name != _place(hit))
     return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
 
@@ -351,14 +354,15 @@ def _path(passage: ShownHit | ShownPassage) -> str:
 def _place(passage: ShownHit | ShownPassage) -> str:
     """Return the place of a passage in the form of editors: a path and a line if it is in a file.
 
-    An id, or an offset in a note, is replaced by the title.
+    An id, or an offset in a text, is replaced by the file, such as a mail, or else by the title.
     """
     path, separator, _ = passage.place.rpartition("#L")
     if separator and passage.first_line:
         return f"{path}:{passage.first_line}"
     place = passage.place
     if isinstance(passage, ShownHit) and (place == passage.object_id or _OFFSET.search(place)):
-        return passage.title or place
+        scheme, _, path = passage.origin.partition(":")
+        return path.rpartition("#")[2] if scheme in _FILES else passage.title or place
     return place
 
 

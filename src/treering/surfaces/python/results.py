@@ -106,13 +106,12 @@ class Hits(Sequence[SearchHit]):
         return len(self._hits)
 
     def __str__(self) -> str:
-        """Return all hits, each with its place, then commits asked for and warnings; the reason if there are none."""
-        latest = self.report.latest_commits
-        commits = ["\n".join(["The latest commits:", *latest])] if latest else []
+        """Return all hits, or why there are none, then the commands or commits asked for, and warnings."""
+        facts = ["\n".join([f"The {name}:", *lines]) for name, lines in self.report.project_facts()]
         empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
         warnings = [f"Warning: {one}" for one in self.report.warnings]
         hits = [f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)]
-        return "\n\n".join([*hits, *empty, *commits, *warnings])
+        return "\n\n".join([*hits, *empty, *facts, *warnings])
 
     def __repr__(self) -> str:
         """Return a line with the number of hits."""

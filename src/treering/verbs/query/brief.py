@@ -16,7 +16,8 @@ from treering.core.policy import is_over
 from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
-from treering.retrieval.search.question import Question, asks_what_changed
+from treering.retrieval.search.question import Question, asks_about_chore, asks_what_changed
+from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.evidence.cited import lost_places
@@ -300,6 +301,14 @@ def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
     for one in card.get("commands", ()):
         by_job.setdefault(one["job"], []).append(f"`{one['run']}`")
     return (f"{job} {' or '.join(runs)}" for job, runs in by_job.items())
+
+
+def commands_asked_for(call: Call, question: Question, options: ReadOptions) -> tuple[str, ...]:
+    """Return the commands of the project for the chores that a question names; none for a read of the past."""
+    repository = repository_of(call, {}) if options.as_of is None and asks_about_chore(question.text) else None
+    card = repository.payload.get("card", {}) if repository else {}
+    words = set(question.terms.words)
+    return tuple(one for one in commands_by_job(card) if index_text(one.partition(" ")[0]) in words)
 
 
 def commits_asked_for(call: Call, question: Question, options: ReadOptions) -> tuple[str, ...]:

@@ -15,14 +15,12 @@ from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lin
 from treering.retrieval.packing.task_results import Attached, TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack
-from treering.retrieval.search.question import Question, asks_how_to
 from treering.retrieval.search.retrieval import Hit
-from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
-from treering.verbs.query.brief import commands_by_job, commits_asked_for, repository_of
+from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.may_break import lines_about_users
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import (
@@ -121,7 +119,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         rules=rules,
         warnings=lag_warning(question.lag),
         conflicts=_conflicts(call, packed, reach, altered),
-        commands=_commands(call, question, altered),
+        commands=commands_asked_for(call, question, options),
         users=lines_about_users(call, _shown(packed, results), reach),
     )
     sequence = answered_sequence(results.sources, reach)
@@ -153,14 +151,6 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         answer=answer_name(call.scope, given.task),
         trace={"sources": dict(results.sources.trace), "beliefs": dict(results.beliefs.trace)},
     )
-
-
-def _commands(call: Call, question: Question, altered: Altered) -> list[str]:
-    """Return the commands of the project for the jobs that a question of what to do names."""
-    repository = repository_of(call, altered) if asks_how_to(question.text) else None
-    card = repository.payload.get("card", {}) if repository else {}
-    words = set(question.terms.words)
-    return [one for one in commands_by_job(card) if index_text(one.partition(" ")[0]) in words]
 
 
 def _items(

@@ -1,6 +1,6 @@
 """`query` in mode `search`: ranked hits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, ClassVar, Literal
@@ -16,7 +16,7 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
-from treering.verbs.query.brief import commits_asked_for
+from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.superseded_hits import (
     Place,
     current_records_first,
@@ -148,7 +148,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *(below_warning(call, question, reach) if hits else ()),
-            *([] if judged.answers or not found.hits else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
+            *_doubts(judged, words, found),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
@@ -156,6 +156,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         terms=tuple(sorted(query.terms)),
+        commands=commands_asked_for(call, question, options),
         latest_commits=commits_asked_for(call, question, options),
         understood=understood_days(question, now),
         empty=None if hits else why_empty(call, question, reach),
@@ -164,6 +165,15 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         answer=answer_name(call.scope, given.text),
         trace={**found.trace, **({"tuning": values_of(SEARCH_GROUPS)} if options.explain else {})},
     )
+
+
+def _doubts(judged: Judgement, words: KnownWords, found: Retrieval) -> Iterator[str]:
+    """Yield a warning if the hits do not answer the question, or are about less than it asks for."""
+    if not found.hits:
+        return
+    doubt = words.gap() if judged.answers else f"{_ONLY_NEAREST} {words.words.told()}".rstrip()
+    if doubt:
+        yield doubt
 
 
 def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:

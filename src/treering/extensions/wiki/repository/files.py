@@ -13,7 +13,7 @@ from treering.core.objects import Source
 from treering.core.scope import lineage
 from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, comment_at_top, entries_of
 from treering.extensions.wiki.repository.prose import Words, cut, first_paragraph, words_of
-from treering.extensions.wiki.repository.sections import behind_matter, headings_of, reads_as_markdown
+from treering.extensions.wiki.repository.sections import behind_matter, headings_of
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.code_names import CodeFile, code_file, read_use
@@ -210,7 +210,7 @@ def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
 def _title(source: Source, path: str, text: SourceLines) -> str:
     """Return the title of a file: its first heading, else the title of its source, else its name."""
     if any(part.role == "prose" for part in source.segments[:2]):
-        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=reads_as_markdown(path))), None)
+        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], path)), None)
         # A heading without text of its own appears only in the heading path of the next one.
         above = _headings_above(source, text, heading.first if heading else 0)
         if heading and heading.level == 1 and not above:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.extensions.wiki.repository.prose import words_of
-from treering.sources.reading.lines import restructured_outline
+from treering.sources.reading.lines import is_asciidoc, restructured_outline
 
 MAX_SECTIONS = 200
 MAX_HEADINGS = 400
@@ -172,12 +172,12 @@ class DocumentHeading:
 
 def reads_as_markdown(path: str) -> bool:
     """Return whether a document is read as Markdown, by its name."""
-    return not path.lower().endswith((".rst", ".rest", ".txt"))
+    return not (path.lower().endswith((".rst", ".rest", ".txt")) or is_asciidoc(path))
 
 
-def headings_of(lines: Sequence[str], *, markdown: bool) -> list[DocumentHeading]:
+def headings_of(lines: Sequence[str], path: str) -> list[DocumentHeading]:
     """Return the headings of a document, at most 400. `lines[1]` is its first line."""
-    headings = _of_markdown(lines) if markdown else _of_restructured(lines)
+    headings = _of_markdown(lines) if reads_as_markdown(path) else _of_restructured(lines, path)
     return [one for _, one in zip(range(MAX_HEADINGS), headings, strict=False)]
 
 
@@ -206,8 +206,8 @@ def behind_matter(lines: Sequence[str]) -> int:
     return 1
 
 
-def _of_restructured(lines: Sequence[str]) -> Iterator[DocumentHeading]:
-    outline = restructured_outline("\n".join(lines[1:]), indented_blocks=False)
+def _of_restructured(lines: Sequence[str], path: str) -> Iterator[DocumentHeading]:
+    outline = restructured_outline("\n".join(lines[1:]), indented_blocks=False, asciidoc=is_asciidoc(path))
     return (DocumentHeading(one.level, one.name, one.start + 1, one.body) for one in outline.headings)
 
 
@@ -249,8 +249,8 @@ class DocumentSection:
 
 def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     """Return the sections of a document that have text, in order; at most 200."""
-    markdown = reads_as_markdown(text.spans[0][0].path if text.spans else "")
-    headings = headings_of(text.lines, markdown=markdown)
+    path = text.spans[0][0].path if text.spans else ""
+    markdown, headings = reads_as_markdown(path), headings_of(text.lines, path)
     sections: list[DocumentSection] = []
     start = behind_matter(text.lines) if markdown else 1
     for around, first, last in _stretches(headings, start, len(text.lines) - 1):
