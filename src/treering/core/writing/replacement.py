@@ -17,7 +17,7 @@ _CURRENT = CURRENT["knowledge"]
 
 
 def replace(item: Knowledge, by: Knowledge, draft: Draft) -> Knowledge:
-    """Replace knowledge, and what it replaced on some branches only; return its new state."""
+    """Replace knowledge, and the knowledge that it replaced on some branches only; return its new state."""
     for old in [*_linked(item, draft, replaced=True), item]:
         if old.status not in {"superseded", "archived"}:
             draft.link(Link(type="supersedes", source=by.id, target=old.id))
