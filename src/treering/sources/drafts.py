@@ -1,4 +1,4 @@
-"""Draft many files: the first ones here, the others in a child process while the caller stores what was read.
+"""Draft many files: the first ones here, the others in a child process while the caller stores the drafts.
 
 Drafting takes a third of the time of reading a repository, and storing the rest, so one child is enough. It runs the
 code that runs here for fewer files, and the results are equal. Its answers are pickled: it parses nothing that is not

@@ -25,7 +25,7 @@ _SAVED = TypeAdapter(list[tuple[str, list[Links]]])
 
 @dataclass(frozen=True, slots=True)
 class SavedLinks:
-    """The saved links of the conversation at a scope and an origin. `digests`: those of its sources."""
+    """The saved links of the conversation at a scope and an origin. `digests`: of its sources."""
 
     ready: ReadyValues | None
     place: tuple[str, str]
