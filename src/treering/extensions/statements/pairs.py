@@ -61,7 +61,7 @@ def announces_change(new: Statement) -> bool:
 
 def is_certain(new: Statement, old: Statement) -> bool:
     """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
-    if takes_over(new, old) or _is_moved(new, old) or is_disowned(new, old):
+    if _is_moved(new, old) or is_disowned(new, old):
         return True
     if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
         return True
