@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from treering.extensions.statements.pairs import differing, have_same_attribute
 from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.trees import TREES, Trees
+from treering.models.static_model import StaticEmbedder
 
 SET = "dev"
 COMMENT = (
@@ -52,11 +54,17 @@ EVERY = 24
 """Of the statements of a talk, one in so many is compared."""
 FIRST_TALK = 2
 """The talks before it are left out: they show how much is retired in such talks."""
-MIXED = 0.2
+MIXED = 0.4
 """The weight of a pair of messages of different conversations: the new one leaves the other as it is."""
 MIXED_MESSAGES = 9
+MIXED_EVERY = 2
+"""Of the mixtures that the messages make, one in so many is used."""
 ENDED_EXCERPTS, OTHER_EXCERPTS = 0.5, 0.2
 """The weights of pairs of two messages: one ended the other, or not. Chosen on 100 pairs of our own."""
+STRANGERS_EVERY, STRANGERS = 8, 2
+"""Of the messages, one in so many makes talks of two with so many of the nearest messages of other conversations."""
+STRANGE = 0.08
+"""The weight of a pair of such a talk."""
 MIN_COUNT = 8
 """Pairs that have a sign, below which no tree asks for it."""
 _BELOW = 0.005
@@ -142,7 +150,7 @@ def _statements(conversation: Conversation) -> Iterator[Statement]:
 def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
     """Return pairs of messages of different conversations, as if two people had said all of them day by day."""
     messages = [message for one in conversations for message in one.messages if message.role == "user"]
-    for first in range(len(messages) // MIXED_MESSAGES):
+    for first in range(0, len(messages) // MIXED_MESSAGES, MIXED_EVERY):
         ledger = StatementLedger()
         for at, message in enumerate(messages[first :: len(messages) // MIXED_MESSAGES]):
             time = messages[first].at.astimezone(UTC) + timedelta(days=at * (1 + first % 3))
@@ -155,6 +163,24 @@ def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
                         for old, signs in comparison.signs()
                         if old.message < new.message and not _may_contradict(comparison.new, old)
                     )
+
+
+def strangers(conversations: Sequence[Conversation]) -> Iterator[Example]:
+    """Return pairs of messages that are about something similar in different conversations, as talks of two."""
+    messages = [(one.id, message) for one in conversations for message in one.messages if message.role == "user"]
+    vectors = StaticEmbedder().embed_documents([message.text for _, message in messages])
+    for place in range(0, len(messages), STRANGERS_EVERY):
+        conversation, second = messages[place]
+        near = (other for other in np.argsort(-(vectors @ vectors[place])) if messages[other][0] != conversation)
+        for other in islice(near, STRANGERS):
+            first = messages[other][1]
+            time = first.at.astimezone(UTC)
+            speaker = "Ada" if place // STRANGERS_EVERY % 2 else "Ben"
+            earlier = statements_of(SaidMessage(0, "Ada", first.text, time))
+            later = statements_of(SaidMessage(1, speaker, second.text, time + timedelta(days=1)))
+            for new, old, signs in _pairs_of_two(earlier, later):
+                if not _may_contradict(new, old):
+                    yield Example((f"strangers {place} {other}", old.id), signs, False, False, STRANGE)
 
 
 def _may_contradict(new: Statement, old: Statement) -> bool:
@@ -308,7 +334,7 @@ def main() -> int:
     for hand, examples in read.items():
         others = [one for other, conversations in hands.items() if other != hand for one in conversations]
         learned = (one for other, rest in read.items() if other != hand for one in rest)
-        trees = Trees.of(fit([*long, *mixtures(others), *learned]))
+        trees = Trees.of(fit([*long, *mixtures(others), *strangers(others), *learned]))
         over, holds = found(trees, examples, over=True), found(trees, examples, over=False)
         limits = {share: holds[int((1 - share) * len(holds))] for share in (0.05, 0.1, 0.15, 0.2)}
         shares = (
@@ -316,7 +342,9 @@ def main() -> int:
         )
         print(hand, len(over), len(holds), *shares)
     everything = [one for conversations in hands.values() for one in conversations]
-    fitted = fit([*long, *mixtures(everything), *(one for examples in read.values() for one in examples)])
+    fitted = fit(
+        [*long, *mixtures(everything), *strangers(everything), *(one for examples in read.values() for one in examples)]
+    )
     rows = ",\n".join(json.dumps(tree) for tree in fitted["trees"])
     head = json.dumps({"comment": COMMENT, "start": fitted["start"]}, indent=1).removesuffix("\n}")
     TREES.write_text(f'{head},\n "trees": [\n{rows}\n]}}\n', "utf-8")

@@ -10,7 +10,9 @@ from treering.extensions.discussions.generators.generator import Background, Chu
 from treering.extensions.discussions.generators.utterances import lines_of
 from treering.extensions.statements.document import NOT_CURRENT
 
-_LINE = re.compile(r"- (?P<speaker>[^:]+): (?P<text>.*?)(?: \(was: (?P<was>.*)\))? \[[^\]]*message \d+\]")
+_LINE = re.compile(
+    r"- (?P<speaker>[^:]+): (?P<text>.*?)(?: \((?:was|until then): (?P<was>.*)\))? \[[^\]]*message \d+\]"
+)
 _CHUNK = 5
 """Messages of a chunk, as by default."""
 

@@ -20,6 +20,9 @@ from treering.extensions.statements.quotes import UNKNOWN
         ("The trip is cancelled", "ended"),
         ("Before that I lived in Lund", "past"),
         ("oh sure, I'll just buy a yacht", "hypothetical"),
+        ("sure, I'll just take the front row", "hypothetical"),
+        ("how I love platform 9 in the sleet", "hypothetical"),
+        ("I would like a window seat", "asserted"),
         ("the donkey has to wait, maybe next weekend", "planned"),
         ("who has the key", "asked"),
         ("you moved to Kiel then", "asked"),
@@ -42,6 +45,7 @@ def test_force_is_what_a_sentence_does(text, force):
         ("the lease ends in half a year", date(2026, 9, 1)),
         ("the party is tomorrow", date(2026, 3, 3)),
         ("due on 15 November", date(2026, 11, 15)),
+        ("the fee goes up from May", date(2026, 5, 1)),
         ("I moved here two months ago", date(2026, 1, 1)),
     ],
 )

@@ -20,6 +20,8 @@ from statement_parts import current, ledger_of, relations
             "ends",
             ["Ada: I still pay for the parking spot", "Ben: still got that parking spot?", "Ada: nope, gave it up"],
         ),
+        ("ends", ["Ada: my sister works at the bakery", "Ada: she quit in June"]),
+        ("corrects", ["Mei: I have quit my job to sell candles", "Mei: sorry that was my brother, he had my phone"]),
         ("completes", ["Ada: I need to renew my passport", "Ada: passport is renewed"]),
         ("repeats", ["Ada: My phone number is 0171 333444", "Ada: my phone number is 0171 333444"]),
         ("replaces", ["Ada: Ich wohne in Hamburg", "Ada: Ich wohne jetzt in Kiel, seit Mai"]),

@@ -25,6 +25,17 @@ def test_beginnings_stay_current_after_their_day(text):
     assert shown(f"Ada: {text}", *("Ben: still no heating in the gym",) * 4)[f"Ada: {text}"] != "Before"
 
 
+@pytest.mark.parametrize(
+    ("text", "earlier"),
+    [
+        ("From May on the flat is 1,010 a month", "until then: The flat costs 940 a month"),
+        ("The flat is 1,010 a month now", "was: The flat costs 940 a month"),
+    ],
+)
+def test_change_ahead_leaves_the_present_value(text, earlier):
+    assert f"Ada: {text} ({earlier})" in shown("Ada: The flat costs 940 a month", f"Ada: {text}")
+
+
 def test_short_answer_is_shown_with_its_question():
     assert "Ben: Monday, early – in answer to Ada: when is my first shift" in shown(
         "Ada: when is my first shift", "Ben: Monday, early"

@@ -14,6 +14,7 @@ from treering.extensions.statements.pairs import (
     is_certain,
     kinds_of,
     may_change,
+    objections,
 )
 from treering.extensions.statements.statement import Statement, ValueKind
 from treering.extensions.statements.trees import TREES, trees_in
@@ -56,7 +57,7 @@ class Comparison:
         rows = [signs for _, signs in self._signs(candidates)]
         chances = trees_in(TREES).chances(rows) if rows else ()
         return [
-            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
+            (old, max(chance, CERTAIN) if is_certain(self.new, old) and not objections(self.new, old) else chance)
             for old, chance in zip(candidates, chances, strict=True)
         ]
 
@@ -105,12 +106,11 @@ class Comparison:
     def _of_new(self) -> list[str]:
         new = self.new
         before = {cue for one in self.recent if one.message == new.message for cue in one.cues}
-        flags = ("refers", "begins", "answers", "single", "quoted_by")
         return [
             f"new {new.force}",
             *(f"cue {cue}" for cue in new.cues),
             *(f"before {cue}" for cue in before - new.cues),
-            *(flag for flag in flags if getattr(new, flag)),
+            *(["begins"] if new.begins else ()),
             *(["tells"] if announces_change(new) else ()),
             *(["own"] if new.is_own else ()),
         ]
@@ -137,9 +137,15 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
         "old words": len(old.text.split()),
         "old things": len(old.things),
         "old values": len(old.values),
+        "same words": _same_words(new, old),
         "messages": new.message - old.message,
         "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
     }
+
+
+def _same_words(new: Statement, old: Statement) -> float:
+    """Return the share of words that both have, small ones included: `Lena takes …` and `Omar takes …`."""
+    return len(new.words & old.words) / max(1, len(new.words | old.words))
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:

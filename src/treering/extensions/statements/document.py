@@ -47,6 +47,7 @@ _YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
 _BEGINS = re.compile(
     r"^(?!.*\b(?:until|till)\b).*\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|ab|seit|desde)\b"
 )
+_STARTS = re.compile(r"\b(?:from|as of|starting|beginning|ab|desde) [^,.]{1,20}$")
 _LASTING = frozenset({"home", "job", "birthday"})
 """`From Thursday on` and `I start at Helio on Monday` go on after their day."""
 _ENDS = ".!?…,;:"
@@ -80,6 +81,8 @@ class Part:
     """Words that it needs: of its message, or of the statement that it replaced."""
     contested: Statement | None = None
     """What another person states instead."""
+    is_ahead: bool = False
+    """Whether it begins to hold after the last message, so that what it replaced holds until then."""
 
     @property
     def weight(self) -> float:
@@ -154,7 +157,8 @@ class Line:
     def cited(self, place: str) -> str:
         """Return the line with the place of its message."""
         day = f"{self.first.at:%Y-%m-%d}, " if self.first.at else ""
-        was = f" (was: {self.was})" if self.was else ""
+        label = "until then" if any(part.is_ahead for part in self.parts) else "was"
+        was = f" ({label}: {self.was})" if self.was else ""
         doubts = [part.doubt for part in self.parts if part.doubt]
         doubt = f" (may have been replaced: {_bare(doubts[0])})" if doubts else ""
         others = [part.contested for part in self.parts if part.contested]
@@ -246,7 +250,8 @@ def _lines(
         section = "Unsure" if doubted else _section(one, around)
         if section:
             doubt = doubted.source if doubted else None
-            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids), other)
+            is_ahead = _starts_later(one, around.last)
+            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids), other, is_ahead)
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
@@ -298,6 +303,12 @@ def _is_over(one: Statement, last: date | None) -> bool:
     days = [value.last for value in one.values if value.last]
     start = one.at.date()
     return bool(days) and all(start <= day < last for day in days) and not (one.force == "done" and min(days) <= start)
+
+
+def _starts_later(one: Statement, last: date | None) -> bool:
+    """Return whether a statement holds only from a later day on: `rent is 850 from January`."""
+    later = [value.text for value in one.values if last and value.first and value.first > last]
+    return any(_STARTS.search(one.text[: one.text.find(text) + len(text)].casefold()) for text in later)
 
 
 def _section(one: Statement, around: _Conversation) -> Section | None:

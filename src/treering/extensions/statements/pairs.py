@@ -1,15 +1,20 @@
 """What a new statement and an earlier one have in common, and what settles whether one changes the other."""
 
+import re
+
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
 
-TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads"})
+TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads", "disowns"})
 """Cues that announce a change."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
+MAX_OBJECTIONS = 1
+"""With more, a change is ruled out; chosen on hands that were left out of the fit, and on pairs of our own."""
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
 _HOURS = 24
+_PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
 def may_change(new: Statement, old: Statement) -> bool:
@@ -27,13 +32,26 @@ def may_change(new: Statement, old: Statement) -> bool:
             return False
     if is_correction:
         return True
-    if _is_foreign(new, old) or _is_of_other_kin(new, old):
+    if _is_foreign(new, old) or _is_of_other_kin(new, old) or _are_apart(new, old):
         return False
-    if new.force == "ended":
-        return True
-    if new.cues & {"past", "add"} or ("same" in new.cues and not new.cues & {"change", "negative"}):
-        return False
-    return "change" in new.cues or not _is_apart(new, old)
+    return len(objections(new, old)) <= MAX_OBJECTIONS
+
+
+def objections(new: Statement, old: Statement) -> list[str]:
+    """Return what makes it unlikely that a statement changes an earlier one."""
+    if "correct" in new.cues or new.force == "ended":
+        return []
+    kinds, former = kinds_of(new), kinds_of(old)
+    is_open, is_told = "change" not in new.cues, announces_change(new)
+    found = {
+        "past": bool(new.cues & {"past", "add"}),
+        "same": "same" in new.cues and not new.cues & {"change", "negative"},
+        "kinds": not is_told and bool(kinds and former) and kinds.isdisjoint(former),
+        "subject": not is_told and is_other_subject(new, old),
+        "label": is_open and "label" in differing(new, old),
+        "another": is_open and is_another(new, old),
+    }
+    return [name for name, holds in found.items() if holds]
 
 
 def announces_change(new: Statement) -> bool:
@@ -43,10 +61,12 @@ def announces_change(new: Statement) -> bool:
 
 def is_certain(new: Statement, old: Statement) -> bool:
     """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
-    if takes_over(new, old) or _is_moved(new, old):
+    if _is_moved(new, old) or is_disowned(new, old):
         return True
     if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
         return True
+    if new.force == "ended" and refers_to_person(new, old) and not new.things - new.inherited:
+        return old.message >= new.message - REPLY_MESSAGES
     if not set(differing(new, old)) - {"label"}:
         return is_done(new, old) and bool(old.things) and old.things <= new.things
     is_same_person = new.author == old.author and new.owner == old.owner
@@ -62,6 +82,17 @@ def takes_over(new: Statement, old: Statement) -> bool:
     """Return whether a person takes over the plan of another."""
     is_other = new.owner and old.owner and new.owner != old.owner
     return bool(is_other and old.force == "planned" and "handover" in new.cues and new.things & old.things)
+
+
+def is_disowned(new: Statement, old: Statement) -> bool:
+    """Return whether a statement reports that somebody else wrote the message before: `sorry, that was my brother`."""
+    return "disowns" in new.cues and new.author == old.author and old.message >= new.message - REPLY_MESSAGES
+
+
+def refers_to_person(new: Statement, old: Statement) -> bool:
+    """Return whether a pronoun may mean the third person of an earlier statement: `she quit`, after `my sister …`."""
+    is_of_third_person = bool(old.modifiers & KIN) or old.owner not in ("", old.author)
+    return is_of_third_person and _PERSON.match(new.text.casefold()) is not None
 
 
 def changed_values(new: Statement, old: Statement) -> list[StatedValue]:
@@ -157,13 +188,9 @@ def _is_of_other_kin(new: Statement, old: Statement) -> bool:
     return bool(relatives and not earlier and old.is_own) or bool(earlier and not relatives and new.is_own)
 
 
-def _is_apart(new: Statement, old: Statement) -> bool:
-    """Return whether two statements without a word for a change are about different things, persons or events."""
-    if new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues:
-        return True
-    if "did" in new.cues and "did" in old.cues:
-        return True
-    kinds, former = kinds_of(new), kinds_of(old)
-    if not announces_change(new) and ((kinds and former and kinds.isdisjoint(former)) or is_other_subject(new, old)):
-        return True
-    return "label" in differing(new, old) or is_another(new, old)
+def _are_apart(new: Statement, old: Statement) -> bool:
+    """Return whether no word announces a change, and both report past events, or two people speak about themselves."""
+    if new.force == "ended" or "change" in new.cues:
+        return False
+    are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
+    return are_own or ("did" in new.cues and "did" in old.cues)

@@ -133,7 +133,7 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
 def _supposes(plain: str, words: LanguageWords) -> bool:
     """Return whether a clause as a whole is supposed: `the donkey has to wait, maybe next weekend` is not."""
     first, *others = plain.split(", ")
-    if words.begins_with("suppose", first) or (words.cues["suppose"].search(first) and _has_verb(first, words)):
+    if words.begins_with("suppose", plain) or (words.cues["suppose"].search(first) and _has_verb(first, words)):
         return True
     parts = [part for part in (first, *others) if len(part.split()) >= MIN_WORDS]
     return not any(_has_verb(part, words) and not words.cues["suppose"].search(part) for part in parts)

@@ -12,13 +12,16 @@ from treering.extensions.statements.pairs import (
     have_other_kinds,
     have_same_attribute,
     is_done,
+    objections,
     takes_over,
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.15
+LIKELY = 0.13
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
+LIKELY_ANYWAY = 0.4
+"""The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
 
@@ -55,7 +58,11 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
-    likely = [(chance, old) for old, chance in comparison.chances if chance >= LIKELY]
+    likely = [
+        (chance, old)
+        for old, chance in comparison.chances
+        if chance >= (LIKELY_ANYWAY if objections(new, old) else LIKELY)
+    ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]
 
@@ -87,7 +94,7 @@ def _is_sure(new: Statement, old: Statement) -> bool:
 def _kind(new: Statement, old: Statement) -> RelationKind:
     if new.force == "ended":
         return "ends"
-    if new.cues & {"correct", "objects"}:
+    if new.cues & {"correct", "objects", "disowns"}:
         return "corrects"
     if takes_over(new, old):
         return "reassigns"

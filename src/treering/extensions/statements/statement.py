@@ -7,6 +7,8 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Literal
 
+from treering.extensions.statements.words import words_in
+
 Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "suggested", "asked", "hypothetical"]
 """What a sentence does with what it says. Only the first five say that something holds."""
 
@@ -102,6 +104,11 @@ class Statement:
     def is_own(self) -> bool:
         """Whether it speaks in the first person."""
         return _OWN.search(self.text) is not None
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All words of its text."""
+        return frozenset(words_in(self.text))
 
     @cached_property
     def things(self) -> frozenset[str]:

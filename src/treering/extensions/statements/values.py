@@ -200,6 +200,9 @@ def _resolved(kind: str, match: re.Match[str], said: date, *, past: bool) -> tup
             if year:
                 return _one(date(int(year[0]), _MONTH_FORMS[month.casefold()], int(number)))
             return _one(_nearest_year(_MONTH_FORMS[month.casefold()], int(number), said, past=past))
+        case "month_alone":
+            first = _nearest_year(_MONTH_FORMS[match[1].casefold()], 1, said, past=past)
+            return _moved(first, "month", 0, half=False, sign=1)
         case "relative" | "ago":
             amount = match[1].casefold()
             half = amount.startswith("half")
