@@ -190,6 +190,8 @@ def _is_of_other_kin(new: Statement, old: Statement) -> bool:
 
 def _are_apart(new: Statement, old: Statement) -> bool:
     """Return whether no word announces a change, and both report past events, or two people speak about themselves."""
+    if new.author != old.author and old.is_own and old.message < new.message - REPLY_MESSAGES and not new.things & old.things:
+        return True
     if new.force == "ended" or "change" in new.cues:
         return False
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
