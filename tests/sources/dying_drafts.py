@@ -1,9 +1,8 @@
 """The child process of `treering.sources.drafts`, which ends at some files."""
 
 import os
-import pickle
 
-from treering.sources.drafts import answered
+from treering.sources.drafts import QUESTION, answered
 from treering.sources.reading.bounded_process import answer_questions
 
 
@@ -12,7 +11,7 @@ def serve():
 
 
 def _answered(question):
-    _, _, files = pickle.loads(question)
+    _, _, files = QUESTION.validate_json(question)
     if any(file.data == b"abort" for file in files):
         os.abort()
     return answered(question)

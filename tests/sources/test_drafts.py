@@ -3,6 +3,7 @@ import signal
 import sys
 
 import pytest
+from pydantic_core import to_json
 
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.sources import drafts
@@ -37,7 +38,7 @@ def files(texts=TEXTS):
 
 def drafted(items, *, in_child, formats=None):
     drafting = Drafting(ReadLimits(in_child=in_child), True, formats or formats_here())
-    return list(drafting.readings(items))
+    return [(type(one), to_json(one)) for one in drafting.readings(items)]
 
 
 def test_a_child_drafts_what_is_drafted_here(child):
@@ -45,7 +46,7 @@ def test_a_child_drafts_what_is_drafted_here(child):
     here = drafted(items, in_child=False)
     assert child._child is None
     assert drafted(items, in_child=True) == here
-    assert any(isinstance(one, SourceDraft) and one.knowledge for one in here)
+    assert any(kind is SourceDraft and b'"knowledge":[{' in one for kind, one in here)
     running = child._child.process
     if sys.platform != "win32":
         os.kill(running.pid, signal.SIGINT)  # Ctrl-C reaches all processes of a terminal
@@ -63,7 +64,7 @@ def test_few_files_and_other_formats_start_no_child(child, monkeypatch, formats)
 def test_a_file_that_ends_the_child_fails_alone(child, monkeypatch):
     monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("dying_drafts"))
     items = files({"1.txt": "One.", "2.txt": "Two.", "bad.txt": "abort"})
-    assert [type(one) for one in drafted(items, in_child=True)] == [SourceDraft, SourceDraft, Failed]
+    assert [kind for kind, _ in drafted(items, in_child=True)] == [SourceDraft, SourceDraft, Failed]
 
 
 def test_files_are_drafted_here_if_no_child_starts(child, monkeypatch):

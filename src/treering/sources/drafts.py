@@ -1,20 +1,19 @@
 """Draft many files: the first ones here, the others in a child process while the caller stores the drafts.
 
 Drafting takes a third of the time of reading a repository, and storing the rest, so one child is enough. It runs the
-code that runs here for fewer files, and the results are equal. Its answers are pickled: it parses nothing that is not
-parsed in this process otherwise, and hostile formats have their own bounded processes.
+code that runs here for fewer files, and the results are equal.
 """
 
-import pickle
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import cast
 
-from treering.ports.adapter import Failed, Reading, ReadLimits, SourceDraft
+from pydantic import ConfigDict, TypeAdapter
+
+from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import Formats
-from treering.retrieval.index.projection import have_ready, terms_in_text
+from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_text
 from treering.sources.formats import draft_file, formats_here
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
 
@@ -40,6 +39,22 @@ class FileToDraft:
     commit: str | None = None
     about: str | None = None
     """The subject of its knowledge that names none, as `kind:slug`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """What became of a file, and the terms of the texts of its draft, in order."""
+
+    draft: SourceDraft | None = None
+    skipped: Skipped | None = None
+    failed: Failed | None = None
+    terms: Sequence[TextTerms] = ()
+
+
+_JSON = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+Question = tuple[ReadLimits, bool, list[FileToDraft]]
+QUESTION: TypeAdapter[Question] = TypeAdapter(Question, config=_JSON)
+ANSWER: TypeAdapter[list[_Drafted]] = TypeAdapter(list[_Drafted], config=_JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +112,15 @@ class Drafting:
         return drafts[0] if drafts else Failed(file.origin, "reading it ended or blocked the process that reads files")
 
     def _asked(self, files: Sequence[FileToDraft]) -> list[Reading] | None:
-        answer = _CHILD.ask(pickle.dumps((self.limits, self.redact_secrets, files)), seconds=_CPU_SECONDS)
+        question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
+        answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
         if answer is None:
             return None
-        drafts, terms = pickle.loads(answer)  # noqa: S301 - see the docstring of this module
-        have_ready(terms)
-        return cast("list[Reading]", drafts)
+        drafted = ANSWER.validate_json(answer)
+        for one in drafted:
+            if one.draft:
+                have_ready(dict(zip(_texts(one.draft), one.terms, strict=True)))
+        return [reading for one in drafted for reading in (one.draft, one.skipped, one.failed) if reading]
 
 
 def serve() -> None:
@@ -113,12 +131,26 @@ def serve() -> None:
 
 def answered(question: bytes) -> bytes:
     """Return the drafts of the files in a question, and the terms of their texts."""
-    limits, redact_secrets, files = pickle.loads(question)  # noqa: S301 - from the process that started this one
+    limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())
-    drafts = list(map(drafting.reading, files))
-    segments = (part for draft in drafts if isinstance(draft, SourceDraft) for part in draft.segments)
-    texts = [(part.text, part.role == "symbol") for part in segments]
-    return pickle.dumps((drafts, {text: terms_in_text(*text) for text in texts}), pickle.HIGHEST_PROTOCOL)
+    return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
+
+
+def _drafted(reading: Reading) -> _Drafted:
+    match reading:
+        case SourceDraft():
+            return _Drafted(draft=reading, terms=[terms_in_text(*text) for text in _texts(reading)])
+        case Skipped():
+            return _Drafted(skipped=reading)
+        case Failed():
+            return _Drafted(failed=reading)
+        case _:
+            raise AssertionError(f"{type(reading).__name__} is not the reading of a file")
+
+
+def _texts(draft: SourceDraft) -> list[tuple[str, bool]]:
+    """Return the texts of a draft, each with whether it is read as a name."""
+    return [(part.text, part.role == "symbol") for part in draft.segments]
 
 
 def _groups(items: Iterable[Reading | FileToDraft]) -> Iterator[list[Reading | FileToDraft]]:

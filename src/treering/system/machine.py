@@ -120,12 +120,16 @@ def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
     place = Path(os.path.realpath(file))
     file_mode = place.stat().st_mode & 0o777 if place.exists() else mode
     with NamedTemporaryFile(dir=place.parent, delete=False) as new:
-        new.write(data)
-        new.flush()
-        os.fsync(new.fileno())
-    if file_mode is not None:
-        Path(new.name).chmod(file_mode)
-    Path(new.name).replace(place)
+        try:
+            new.write(data)
+            new.flush()
+            os.fsync(new.fileno())
+            if file_mode is not None:
+                Path(new.name).chmod(file_mode)
+            Path(new.name).replace(place)
+        except BaseException:
+            Path(new.name).unlink(missing_ok=True)
+            raise
 
 
 def sync_folder(folder: Path) -> None:

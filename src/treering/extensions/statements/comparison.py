@@ -10,6 +10,7 @@ from treering.extensions.statements.likeness import cosine, word_signs
 from treering.extensions.statements.pairs import (
     announces_change,
     differing,
+    has_own_thing,
     have_common,
     is_certain,
     kinds_of,
@@ -160,6 +161,7 @@ def _of_both(new: Statement, old: Statement) -> Iterator[str]:
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
         "tells of shared": is_told and not new.things.isdisjoint(old.things),
         "tells other": is_told and bool(set(changed) - {"name"}),
+        "own thing": has_own_thing(new, old),
         "alike": any(_are_alike(new, old, kind) for kind in changed),
     }
     yield from (f"other {kind}" for kind in changed)

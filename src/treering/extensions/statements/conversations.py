@@ -14,7 +14,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
-from treering.extensions.statements.ledger import MIN_CHANCE, Links, StatementLedger
+from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger, StatementLinks
 from treering.extensions.statements.pairs import announces_change
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.saved_links import SavedLinks, part_digest
@@ -82,7 +82,7 @@ class _Known:
     parts: tuple[_Part, ...]
     conversation: StatedConversation
     closed: StatementLedger
-    links: Sequence[Sequence[Links]]
+    links: Sequence[Sequence[StatementLinks]]
     """The links of the statements of each source."""
     unsaved: int
     """How many statements were compared since links were saved."""
@@ -274,8 +274,8 @@ def _extended(
     ledger: StatementLedger,
     states: tuple[_State, ...],
     parts: tuple[_Part, ...],
-    before: Sequence[Sequence[Links]],
-    known: Sequence[Sequence[Links]],
+    before: Sequence[Sequence[StatementLinks]],
+    known: Sequence[Sequence[StatementLinks]],
 ) -> _Known:
     """Return a conversation from the ledger of its first sources, with the links `before`.
 

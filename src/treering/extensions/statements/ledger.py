@@ -26,7 +26,7 @@ class ReplacedMessage:
     degree: Degree
 
 
-class Link(NamedTuple):
+class StatementLink(NamedTuple):
     """A relation of a new statement, without its words: `other` is the earlier statement."""
 
     kind: RelationKind
@@ -36,14 +36,14 @@ class Link(NamedTuple):
     """Whether the new statement is the source of the relation, and not its target."""
 
     @classmethod
-    def of(cls, relation: Relation, new: Statement) -> "Link":
+    def of(cls, relation: Relation, new: Statement) -> "StatementLink":
         """Return a relation of a new statement as a link."""
         from_new = relation.source is new
         other = relation.target if from_new else relation.source
         return cls(relation.kind, other.id, relation.sure, from_new)
 
 
-Links = tuple[Link, ...]
+StatementLinks = tuple[StatementLink, ...]
 """The relations of one new statement."""
 
 MAX_CANDIDATES = 12
@@ -80,7 +80,7 @@ class StatementLedger:
         ledger.extend(statements)
         return ledger
 
-    def extend(self, statements: Iterable[Statement], known: Sequence[Links] = ()) -> list[Links]:
+    def extend(self, statements: Iterable[Statement], known: Sequence[StatementLinks] = ()) -> list[StatementLinks]:
         """Add further statements in their order; return the links of each.
 
         `known`: the links of the first ones, as an equal ledger returned them. They are not compared.
@@ -101,7 +101,7 @@ class StatementLedger:
             {source: list(ids) for source, ids in self._sources.items()},
         )
 
-    def add(self, statement: Statement, known: Links | None = None) -> Links:
+    def add(self, statement: Statement, known: StatementLinks | None = None) -> StatementLinks:
         """Add the next statement, and relate it to those that hold; return its links, or those that are known.
 
         What that costs does not grow with the ledger.
@@ -114,7 +114,7 @@ class StatementLedger:
         if statement.is_stated:
             self._comparisons[statement.id] = comparison
         self.append(new)
-        return tuple(Link.of(relation, new) for relation in relations) if known is None else known
+        return tuple(StatementLink.of(relation, new) for relation in relations) if known is None else known
 
     def compare(self, statement: Statement) -> Comparison:
         """Return the next statement with its context, and those that hold and that it may change."""
@@ -204,7 +204,7 @@ class StatementLedger:
         degree: Degree = "perhaps" if best.id in self.doubted else "in part" if rest else ""
         return ReplacedMessage(relation, degree)
 
-    def _relation(self, new: Statement, link: Link) -> Relation:
+    def _relation(self, new: Statement, link: StatementLink) -> Relation:
         other = self.statements[link.other]
         source, target = (new, other) if link.from_new else (other, new)
         return Relation(link.kind, source, target, link.sure)

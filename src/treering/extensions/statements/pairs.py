@@ -69,7 +69,7 @@ def is_certain(new: Statement, old: Statement) -> bool:
         return old.message >= new.message - REPLY_MESSAGES
     if not set(differing(new, old)) - {"label"}:
         return is_done(new, old) and bool(old.things) and old.things <= new.things
-    is_same_person = new.author == old.author and new.owner == old.owner
+    is_same_person = new.author == old.author and new.owner == old.owner and not has_own_thing(new, old)
     return (is_same_person and have_same_attribute(new, old)) or bool(new.things and new.things == old.things)
 
 
@@ -157,6 +157,12 @@ def have_common(new: Statement, old: Statement) -> bool:
     return announces_change(new) or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
 
 
+def has_own_thing(new: Statement, old: Statement) -> bool:
+    """Return whether a statement names something of its own, and nothing of the other: `the deadline was moved`."""
+    names = {word for value in new.values if value.kind in ("name", "address") for word in value.key.split()}
+    return bool(new.things - new.inherited - names) and not new.things & old.things and not have_same_name(new, old)
+
+
 def kinds_of(one: Statement) -> set[ValueKind]:
     """Return the kinds of its values, without names."""
     return set(one.keys) - {"name"}
@@ -190,7 +196,12 @@ def _is_of_other_kin(new: Statement, old: Statement) -> bool:
 
 def _are_apart(new: Statement, old: Statement) -> bool:
     """Return whether no word announces a change, and both report past events, or two people speak about themselves."""
-    if new.author != old.author and old.is_own and old.message < new.message - REPLY_MESSAGES and not new.things & old.things:
+    if (
+        new.author != old.author
+        and old.is_own
+        and old.message < new.message - REPLY_MESSAGES
+        and not new.things & old.things
+    ):
         return True
     if new.force == "ended" or "change" in new.cues:
         return False

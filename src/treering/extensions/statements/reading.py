@@ -40,7 +40,7 @@ _DENIED_END = re.compile(
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2_048)
 def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
     """Return what a message states, clause by clause; nothing for models, and the notices of bots.
 

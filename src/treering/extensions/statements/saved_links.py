@@ -14,13 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.objects import Source
-from treering.extensions.statements.ledger import Links
+from treering.extensions.statements.ledger import StatementLinks
 from treering.extensions.statements.statement import SaidMessage
 from treering.extensions.statements.stored import STATEMENTS
 from treering.ports.stores import ReadyValues
 from treering.version import __version__
 
-_SAVED = TypeAdapter(list[tuple[str, list[Links]]])
+_SAVED = TypeAdapter(list[tuple[str, list[StatementLinks]]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SavedLinks:
     place: tuple[str, str]
     digests: Sequence[str]
 
-    def read(self) -> list[list[Links]]:
+    def read(self) -> list[list[StatementLinks]]:
         """Return the links of the statements of the first sources, as far as they are saved."""
         value = None if self.ready is None else self.ready.read(self._name)
         try:
@@ -41,7 +41,7 @@ class SavedLinks:
         pairs = zip(self._keys(), saved, strict=False)
         return [links for _, (_, links) in takewhile(lambda pair: pair[0] == pair[1][0], pairs)]
 
-    def write(self, links: Sequence[Sequence[Links]]) -> None:
+    def write(self, links: Sequence[Sequence[StatementLinks]]) -> None:
         """Save the links of the statements of all sources."""
         if self.ready is not None:
             self.ready.write(self._name, list(zip(self._keys(), links, strict=True)))

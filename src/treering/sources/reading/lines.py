@@ -249,7 +249,7 @@ def restructured_outline(text: str, *, indented_blocks: bool, asciidoc: bool = F
 _ASCIIDOC_TITLE = re.compile(r"(={1,6})[ \t]+(\S.*)")
 _ASCIIDOC_RULE = re.compile(r"([-=.+*_~^/])\1{3,}|\|={3,}")
 _ASCIIDOC_UNDERLINES = "=-~^+"
-_ASCIIDOC_MACRO = re.compile(r"\b(?:image|link|icon|anchor):\S*?\[[^\]]*\][ \t]*")
+_ASCIIDOC_MACRO = re.compile(r"\b(?:image|link|icon|anchor):[^\s\[\]]{0,200}\[[^\[\]]{0,200}\][ \t]*")
 
 
 def _asciidoc_headings(lines: Sequence[str]) -> Iterator[Heading]:
