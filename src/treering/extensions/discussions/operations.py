@@ -26,7 +26,7 @@ from treering.extensions.discussions.summaries.versions import Version
 from treering.retrieval.search.lines import LineQuery
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.reading import ReadOptions, TimeZoneName
+from treering.verbs.reading import TimeZoneName, parse_moment, recorded_later
 
 _MAX_IDS_IN_HINT = 20
 
@@ -94,7 +94,9 @@ class StateOptions(Value):
     """Options of the state document."""
 
     as_of: int | str | None = Field(
-        default=None, description="As rules read it at this audit sequence number or ISO time, without edits."
+        default=None,
+        description="From the messages recorded by this audit sequence number, ISO time, or the end of this day; "
+        "without edits.",
     )
 
 
@@ -183,6 +185,7 @@ class StateShown(Value):
     id: str
     state: str
     file: str
+    warnings: tuple[str, ...] = ()
 
 
 class EditReport(Value):
@@ -295,9 +298,10 @@ def _all_discussions(call: Call) -> DiscussionMemory:
 
 def _state(call: Call, given: DiscussionInput, options: StateOptions) -> StateShown:
     discussion = known_discussion(call, given.id)
-    if (moment := ReadOptions(as_of=options.as_of).moment()) is not None:
+    if (moment := parse_moment(options.as_of, call.engine.time_zone)) is not None:
         text = discussion.state(as_of=moment)
-        return StateShown(id=discussion.id, state=text, file=text)
+        warnings = () if text else (recorded_later(call, moment),)
+        return StateShown(id=discussion.id, state=text, file=text, warnings=warnings)
     return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
 
 
