@@ -42,9 +42,8 @@ def add_discussions(app: Typer) -> None:
 def list_(access: Access, within: Within = "/") -> None:
     """List all stored discussions."""
     with opened(access) as space:
-        listed = space.perform(operations.LIST, within).discussions
-    counts = {one.id: one.messages for one in listed}
-    answer(access, {"within": within, "discussions": listed}, rendering.render_discussions(counts, within))
+        report = space.perform(operations.LIST, within)
+    answer(access, {"within": within, **dict(report)}, rendering.render_discussions(report, within))
 
 
 @dataclass(frozen=True, slots=True)

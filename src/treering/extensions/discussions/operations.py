@@ -10,6 +10,7 @@ from functools import partial
 from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.filters import Compare
 from treering.extensions.discussions.files import STATE as STATE_FILE
 from treering.extensions.discussions.files import read_state
 from treering.extensions.discussions.generators.generator import MakingPlan
@@ -23,6 +24,7 @@ from treering.extensions.discussions.proposing import propose_outcomes
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.versions import Version
+from treering.ports.ledger import Selection
 from treering.retrieval.search.lines import LineQuery
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
@@ -123,6 +125,7 @@ class Discussions(Value):
     """The discussions below a scope."""
 
     discussions: tuple[Listed, ...]
+    imported: bool = Field(default=False, description="There are none, but conversations were imported from files.")
 
 
 class RecordReport(Value):
@@ -227,7 +230,11 @@ def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
 def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     listed = tuple(Listed(id=name, messages=discussions.open(name).log.count()) for name in discussions.ids())
-    return Discussions(discussions=listed)
+    selection = Selection(
+        call.scope, descend=True, types=("source",), where=Compare("kind", "eq", "conversation"), newest=1
+    )
+    imported = not listed and any(call.engine.ledger.select(selection))
+    return Discussions(discussions=listed, imported=imported)
 
 
 def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
