@@ -136,7 +136,7 @@ def recorded_later(call: Call, moment: AsOf) -> str:
         return ""
     empty = not whole(call.engine.ledger).sequence(moment)
     begin = f"; the space was created at {render_time(time_of(call, 1))}" if empty else ""
-    return f"Nothing about it was recorded by then{begin}. `as_of` is the time of recording, not the time of a message or file."
+    return f"Nothing about it was recorded by then{begin}. `as_of` is the time of recording, not that of a message."
 
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:

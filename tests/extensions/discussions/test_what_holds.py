@@ -335,7 +335,7 @@ def test_state_before_the_first_record_says_so(space):
     tell(discussion, *DENTIST)
     report = space.perform(STATE, "/", {"id": discussion.id}, {"as_of": "2001-01-01"})
     assert report.state == ""
-    assert "the time of recording, not the time of a message" in report.warnings[0]
+    assert "the time of recording, not that of a message" in report.warnings[0]
 
 
 def test_erased_words_do_not_stay_in_memory():

@@ -122,7 +122,7 @@ class QueryFlags:
     ] = None
     as_of: Annotated[
         str | None,
-        Option("--as-of", metavar="WHEN", help="Show what was recorded by an ISO time, day or sequence number."),
+        Option("--as-of", metavar="WHEN", help="Show the content recorded by an ISO time, day or sequence number."),
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also include the scopes below.")] = False
     explain: Annotated[bool, Option("--explain", help="Show how each hit was found; -v does the same.")] = False

@@ -106,8 +106,8 @@ class EverydayMethods:
     ) -> "Person":
         """Return what the conversations in a scope and below it state of and about a person; `str()` is Markdown.
 
-        `as_of`: what was recorded by an audit sequence number, a time, or the end of a day. Raises `NotFound` with
-        similar names.
+        `as_of`: from the messages recorded by an audit sequence number, a time, or the end of a day. Raises `NotFound`
+        with similar names.
         """
         find = load("treering.extensions.statements.people:person")
         options = {"max_tokens": max_tokens} if max_tokens else {}
