@@ -13,6 +13,7 @@ from treering.core.counting import counted_things
         (1200, "memory", "1,200 memories"),
         (2, "day", "2 days"),
         (2, "patch", "2 patches"),
+        (3, "version of the summary", "3 versions of the summary"),
         (1, "knowledge", "1 statement"),
         (2, "knowledge", "2 statements"),
     ],

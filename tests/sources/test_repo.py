@@ -320,7 +320,7 @@ def test_a_shallow_clone_and_a_detached_head_read_as_usual(scratch, tmp_path):
 def test_a_repository_without_commits_says_so_and_can_be_read_as_it_lies(scratch):
     scratch.write("a.py", LONG)
     root = RepoAdapter().origin(str(scratch.folder))
-    why = "the repository has no commit yet; the option worktree reads uncommitted files"
+    why = "the repository has no commit yet; the option `worktree` (--worktree) reads uncommitted files"
     assert read(scratch.folder) == [Skipped(root, why)]
     found = drafts(read(scratch.folder, worktree=True))
     assert set(found) == {"", "a.py"}

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from space_parts import all_of, decide, note, records, task
+from treering import Message
 from treering.sources.memory import noted
 
 
@@ -55,6 +56,49 @@ def test_added_notes_state_the_same_decisions(filled, notes: Path, open_space, t
     (before,) = [one for one in all_of(filled, "knowledge") if one.kind == "decision"]
     (after,) = [one for one in all_of(again, "knowledge") if one.kind == "decision"]
     assert after.payload.outcome == before.payload.outcome
+
+
+def written(space, tmp_path: Path) -> dict[str, str]:
+    space.export(tmp_path / "written")
+    notes = tmp_path / "written" / "notes"
+    return {file.relative_to(notes).as_posix(): file.read_text() for file in notes.rglob("*.md")}
+
+
+def test_discussion_is_one_note_with_times(open_space, tmp_path: Path) -> None:
+    space = open_space(channel="user")
+    talk = space.discussions().open("cabin")
+    for day in (2, 3, 12):
+        said = Message(role="user", name="Ada", content=f"On day {day}", at=f"2016-03-{day:02}T09:05Z")
+        talk.append([said])
+    space.decide("Days count", because="discussion:cabin#1")
+    notes = written(space, tmp_path)
+    (path,) = [path for path in notes if path.startswith("conversation/")]
+    assert re.findall(r"(?m)^\*\*Ada\*\* (.+)\n\n> (.+)", notes[path]) == [
+        ("2016-03-02 09:05 UTC", "On day 2"),
+        ("2016-03-03 09:05 UTC", "On day 3"),
+        ("2016-03-12 09:05 UTC", "On day 12"),
+    ]
+    assert 'created: "2016-03-02T09:05:00.000000Z"\nupdated: "2016-03-12T09:05:00.000000Z"' in notes[path]
+    (decision,) = [text for name, text in notes.items() if name.startswith("decision/")]
+    assert f"supported_by [[{path.removesuffix('.md')}|" in decision
+
+
+def test_superseded_entry_has_no_note(open_space, tmp_path: Path) -> None:
+    space = open_space(channel="user")
+    space.decide("Old port")
+    space.replace("Old port", "New port")
+    decisions = [name for name in written(space, tmp_path) if name.startswith("decision/")]
+    assert [name.split("-")[0] for name in decisions] == ["decision/new"]
+
+
+def test_note_quotes_only_the_cited_lines(open_space, tmp_path: Path) -> None:
+    space = open_space(channel="user")
+    file = tmp_path / "a.py"
+    file.write_text("".join(f"x{number} = {number}\n" for number in range(1, 40)))
+    space.add(str(file))
+    space.decide("Seven", because=f"{file}:7-8")
+    (text,) = [text for name, text in written(space, tmp_path).items() if name.startswith("decision/")]
+    assert text.rstrip().endswith(":\n\n> x7 = 7\n> x8 = 8")
 
 
 def test_imports_ignore_notes(filled, notes: Path, open_space, tmp_path: Path) -> None:

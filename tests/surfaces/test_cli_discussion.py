@@ -152,6 +152,12 @@ def test_discussions_are_listed_with_their_messages(kept):
     assert kept.json("discussion", "list")["discussions"][0] == {"id": "lamp", "messages": 8}
 
 
+def test_list_without_discussions_names_imported_conversations(desk):
+    desk.write({"chat.jsonl": "".join(f"{json.dumps(one)}\n" for one in CHAT)})
+    desk.done("add", "chat.jsonl")
+    assert "Imported conversations are sources: find them with treering search" in desk.done("discussion", "list").out
+
+
 def test_discussions_of_one_scope_are_not_those_of_another(kept):
     within = ("--within", "/team/a/")
     assert kept.done("discussion", "list", *within).out == "There are no discussions below the scope /team/a/.\n"

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -586,6 +587,13 @@ class TestTimeTravel:
         for moment in (0, "2001-01-01T00:00:00Z"):
             assert search(space, "cardboard", as_of=moment).hits == ()
             assert context(space, "cardboard", as_of=moment).pack.items == ()
+
+    def test_day_counts_to_its_end(self, space):
+        note(space, "Cardboard boxes")
+        day = next(iter(space.engine.ledger.events())).timestamp.date()
+        assert len(search(space, "cardboard", as_of=day.isoformat()).hits) == 1
+        empty = search(space, "cardboard", as_of=(day - timedelta(days=1)).isoformat()).empty
+        assert (empty.reason, empty.count) == ("recorded_later", 1)
 
     def test_the_future_is_as_now(self, space):
         note(space, "Cardboard boxes")

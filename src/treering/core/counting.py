@@ -13,6 +13,9 @@ def counted_things(number: int, thing: str, plural: str = "") -> str:
 def _plural(thing: str) -> str:
     if thing in _PLURALS:
         return _PLURALS[thing]
+    head, of, rest = thing.partition(" of ")
+    if of:
+        return f"{_plural(head)}{of}{rest}"
     if thing.endswith("y") and thing[-2:-1] not in "aeiou":
         return f"{thing[:-1]}ies"
     return f"{thing}es" if thing.endswith(_HISSING) else f"{thing}s"

@@ -1,15 +1,16 @@
 """The content of a space as Markdown notes with front matter, for Obsidian, basic-memory and OKF readers.
 
-One note for each entry of knowledge, each work item, and each note or conversation. They repeat content of the other
-files of an export, and an import ignores them.
+One note for each current entry of knowledge, each work item, and each note or conversation. They repeat content of the
+other files of an export, and an import ignores them.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
-from treering.core.canonical import render_time
+from treering.core.canonical import digest, render_time
 from treering.core.objects import (
     Constraint,
     Decision,
@@ -21,7 +22,7 @@ from treering.core.objects import (
     WorkItem,
     title_of,
 )
-from treering.ports.ledger import Head, Ledger, Selection
+from treering.ports.ledger import Head, Ledger, Selection, head_of
 from treering.system.machine import make_folder, write_new
 
 Noted = Knowledge | WorkItem | Source
@@ -31,42 +32,60 @@ _SLUG_CHARS = 60
 _ID_CHARS = 10
 _SOURCE_KINDS = ("note", "conversation")
 """Other sources are files and pages that exist elsewhere."""
+_PART = re.compile(r"(discussion:[^#]+)#(?P<first>\d+)")
+"""The origin of a part of a discussion: it is stored in several sources, which end with their first message."""
 
 
 def write_notes(ledger: Ledger, folder: Path) -> None:
     """Write the notes of a space into a folder, which is created. Raises `OSError`."""
+    parts: dict[str, list[tuple[int, str]]] = {}
     for item in ledger.select(Selection(descend=True, types=_TYPES)):
-        if isinstance(item, Knowledge | WorkItem | Source) and _has_note(item.type, item.kind, item.status):
-            path = folder / f"{_path(item.id, item.kind, title_of(item))}.md"
-            make_folder(path.parent)
-            write_new(path, _note(ledger, item).encode())
+        head = head_of(item)
+        part = _PART.fullmatch(head.origin)
+        if part and _has_note(head):
+            parts.setdefault(_path(head), []).append((int(part["first"]), item.id))
+        elif isinstance(item, Knowledge | WorkItem | Source) and _has_note(head):
+            _write(ledger, folder, [item])
+    for places in parts.values():
+        items = (ledger.get(identity) for _, identity in sorted(places))
+        _write(ledger, folder, [item for item in items if isinstance(item, Source)])
 
 
-def _has_note(type_: str, kind: str, status: str) -> bool:
-    return status != "archived" and (type_ != "source" or kind in _SOURCE_KINDS)
+def _write(ledger: Ledger, folder: Path, items: Sequence[Noted]) -> None:
+    path = folder / f"{_path(head_of(items[0]))}.md"
+    make_folder(path.parent)
+    write_new(path, _note(ledger, items).encode())
 
 
-def _path(identity: str, kind: str, title: str) -> str:
-    slug = re.sub(r"[\W_]+", "-", title.lower())[:_SLUG_CHARS].strip("-")
-    return f"{kind}/{slug or 'untitled'}-{identity[-_ID_CHARS:]}"
+def _has_note(head: Head) -> bool:
+    return head.status not in ("archived", "superseded") and (head.type != "source" or head.kind in _SOURCE_KINDS)
 
 
-def _note(ledger: Ledger, item: Noted) -> str:
+def _path(head: Head) -> str:
+    slug = re.sub(r"[\W_]+", "-", head.title.lower())[:_SLUG_CHARS].strip("-")
+    part = _PART.fullmatch(head.origin)
+    name = digest(f"{head.scope} {part[1]}") if part else head.id
+    return f"{head.kind}/{slug or 'untitled'}-{name[-_ID_CHARS:]}"
+
+
+def _note(ledger: Ledger, items: Sequence[Noted]) -> str:
+    """Return the note of an object, or of the sources that one discussion is stored in."""
+    item, (created, updated) = items[0], _times(items)
     title = _in_line(title_of(item)) or item.kind
     matter = {
         "title": title,
         "type": item.kind,
-        "permalink": _path(item.id, item.kind, title_of(item)),
+        "permalink": _path(head_of(item)),
         "aliases": [title],
         "status": item.status,
         "scope": item.scope,
-        "created": render_time(item.created_at),
-        "updated": render_time(item.updated_at),
+        "created": render_time(created),
+        "updated": render_time(updated),
         "id": item.id,
     }
     # JSON values are valid YAML.
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in matter.items()]
-    parts = ["\n".join(["---", *lines, "---"]), f"# {title}", *_text(item)]
+    parts = ["\n".join(["---", *lines, "---"]), f"# {title}", *(text for one in items for text in _text(one))]
     if relations := list(_relations(ledger, item)):
         parts += ["## Relations", "\n".join(relations)]
     if isinstance(item, Knowledge) and (quotes := list(_quotes(ledger, item))):
@@ -74,12 +93,22 @@ def _note(ledger: Ledger, item: Noted) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _times(items: Sequence[Noted]) -> tuple[datetime, datetime]:
+    """Return the times of the first and the last message, or else of the records."""
+    segments = (segment for item in items if isinstance(item, Source) for segment in item.segments)
+    times = [at for segment in segments if (at := getattr(segment.locator, "at", None))]
+    times = times or [time for item in items for time in (item.created_at, item.updated_at)]
+    return min(times), max(times)
+
+
 def _text(item: Noted) -> Iterator[str]:
     match item:
         case Source():
             for segment in item.segments:
-                speaker = getattr(segment.locator, "speaker", "")
-                yield f"**{_in_line(speaker)}**\n\n{_quoted(segment.excerpt)}" if speaker else _quoted(segment.excerpt)
+                speaker, at = getattr(segment.locator, "speaker", ""), getattr(segment.locator, "at", None)
+                author = f"**{_in_line(speaker)}**" if speaker else ""
+                line = f"{author} {at:%Y-%m-%d %H:%M} UTC" if at else author
+                yield "\n\n".join(filter(None, (line.strip(), _quoted(segment.excerpt))))
         case WorkItem():
             yield from (_quoted(text) for text in (item.summary, item.resolution) if text)
         case Knowledge():
@@ -126,24 +155,24 @@ def _relations(ledger: Ledger, item: Noted) -> Iterator[str]:
         case Source():
             pass
     heads = ledger.heads([identity for _, identity in targets])
-    for relation, identity in dict.fromkeys(targets):
-        head = heads.get(identity)
-        if head and head.type in _TYPES and _has_note(head.type, head.kind, head.status):
-            yield f"- {relation} {_wiki_link(head)}"
+    known = ((relation, heads[identity]) for relation, identity in targets if identity in heads)
+    yield from dict.fromkeys(
+        f"- {relation} {_wiki_link(head)}" for relation, head in known if head.type in _TYPES and _has_note(head)
+    )
 
 
 def _wiki_link(head: Head) -> str:
     label = re.sub(r"[\[\]|]", " ", _in_line(head.title))
-    return f"[[{_path(head.id, head.kind, head.title)}|{label}]]"
+    return f"[[{_path(head)}|{label}]]"
 
 
 def _quotes(ledger: Ledger, item: Knowledge) -> Iterator[str]:
     refs = [(ref.source_id, ref.segment_id) for ref in item.evidence_refs]
     segments, heads = ledger.segments(refs), ledger.heads([source_id for source_id, _ in refs])
-    for source_id, segment_id in refs:
-        segment, head = segments.get((source_id, segment_id)), heads.get(source_id)
+    for ref in item.evidence_refs:
+        segment, head = segments.get((ref.source_id, ref.segment_id)), heads.get(ref.source_id)
         if segment and head:
-            yield f"{_in_line(head.origin)}, {_in_line(segment.locator.cite())}:\n\n{_quoted(segment.excerpt)}"
+            yield f"{_in_line(head.origin)}, {_in_line(ref.locator(segment).cite())}:\n\n{_quoted(ref.quote(segment))}"
 
 
 def _in_line(text: str) -> str:

@@ -18,7 +18,7 @@ from treering.retrieval.search.retrieval import Retrieval
 from treering.retrieval.text.typed_words import WordsKnown
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.reading import ReadOptions
+from treering.verbs.reading import ReadOptions, recorded_later
 from treering.verbs.scoped_ledger import whole
 
 _MAX_COUNTED = 1000
@@ -30,7 +30,9 @@ _MAX_SCOPES_NAMED = 3
 _ALTERED_HINT = "The space's file was changed outside Treering: run lint audit at the scope /."
 
 
-EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
+EmptyReason = Literal[
+    "unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet", "recorded_later"
+]
 
 _NOTABLE_SHARE = 0.1
 """Share of all passages; if fewer wait for the encoder, few answers change, and the warning would be noise."""
@@ -103,6 +105,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if below:
         hint = "There are matches below this scope; set options.descend, or name one of those scopes."
         return Empty(reason="out_of_scope", count=below, hint=hint)
+    if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):
+        return Empty(reason="recorded_later", count=later, hint=recorded_later(call, reach.at))
     withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."

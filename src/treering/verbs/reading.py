@@ -1,12 +1,12 @@
 """The options of reads, and the reach and the question that they mean."""
 
 from collections.abc import Iterable, Mapping, Set
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import parse_time
+from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.ports.ledger import AsOf
@@ -18,7 +18,7 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS, Reranking
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.misspelling import spellings_of
-from treering.retrieval.text.time_zones import TimeZone, parse_zone
+from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
@@ -50,11 +50,19 @@ TimeZoneName = Annotated[str, Field(max_length=80), AfterValidator(_is_zone)]
 """The name of a time zone; empty for the zone in the settings."""
 
 
+def _as_text(as_of: object) -> object:
+    return as_of.isoformat() if isinstance(as_of, date) else as_of
+
+
 class ReadOptions(Value):
     """Options of every read."""
 
-    as_of: Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None = Field(
-        default=None, description="The state at this audit sequence number or ISO time."
+    as_of: Annotated[
+        Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None,
+        BeforeValidator(_as_text),
+    ] = Field(
+        default=None,
+        description="The content recorded by this audit sequence number, ISO time, or the end of this day.",
     )
     descend: bool = Field(default=False, description="Include scopes below the given one.")
     explain: bool = Field(default=False, description="Explain how each hit was found and ranked.")
@@ -71,9 +79,9 @@ class ReadOptions(Value):
         description="A state that includes this audit event, even if a replica is behind.",
     )
 
-    def moment(self) -> AsOf:
-        """Return the requested point in history. Raises `InvalidInput` for a text that is not a time."""
-        return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
+    def moment(self, zone: TimeZone) -> AsOf:
+        """Return the requested point in history (`parse_moment`)."""
+        return parse_moment(self.as_of, zone)
 
 
 class DayOptions(ReadOptions):
@@ -102,9 +110,38 @@ class SearchOptions(DayOptions):
     )
 
 
+def parse_moment(as_of: int | str | date | None, zone: TimeZone) -> AsOf:
+    """Return a point in history from an audit sequence number, a time, or a day of a zone, which counts to its end.
+
+    Raises `InvalidInput` for anything else.
+    """
+    match as_of:
+        case None | int():
+            moment = as_of
+        case str() if as_of.isdecimal():
+            moment = int(as_of)
+        case _:
+            text = str(_as_text(as_of))
+            return zone.window(None, text)[1] if is_day(text) else parse_time(text)
+    if moment is not None and not 0 <= moment <= _LAST_SEQUENCE:
+        raise InvalidInput(
+            f"{moment} is not an audit sequence number.", hint="Give a number from 0 on, a time or a day."
+        )
+    return moment
+
+
+def recorded_later(call: Call, moment: AsOf) -> str:
+    """Return a sentence for an empty answer about a point in history; empty for now."""
+    if moment is None:
+        return ""
+    empty = not whole(call.engine.ledger).sequence(moment)
+    begin = f"; the space was created at {render_time(time_of(call, 1))}" if empty else ""
+    return f"Nothing about it was recorded by then{begin}. `as_of` is the time of recording, not that of a message."
+
+
 def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Return what a read with these options may see. Raises `InvalidInput` for a bad filter or time."""
-    moment = options.moment()
+    moment = options.moment(call.engine.time_zone)
     at = None if moment is None else call.engine.ledger.sequence(moment)
     return Reach(
         scope=call.scope,

@@ -1,11 +1,13 @@
 import gc
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 from recollection_parts import BEGAN
 
 from space_parts import open_space
+from treering.core.errors import InvalidInput
 from treering.extensions.discussions.memory import DiscussionMemory
+from treering.extensions.discussions.operations import STATE
 from treering.extensions.discussions.search import DiscussionSearch
 from treering.extensions.statements import conversations, likeness
 from treering.extensions.statements.conversations import conversation_at, forget
@@ -311,6 +313,29 @@ def test_earlier_state_and_search_show_how_it_was(space):
     now = space.query("search", discussion.ref.scope, given, {"as_of": space.engine.ledger.sequence(None)}).hits
     assert [one.note for one in then] == [""]
     assert [bool(one.superseded_by) for one in now[:2]] == [False, True]
+
+
+def test_state_as_of_takes_days_and_times_as_text(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    recorded = list(space.engine.ledger.events())[-1].timestamp
+    moments = [recorded, recorded.date(), recorded.isoformat(), recorded.date().isoformat(), "1000"]
+    assert {discussion.state(as_of=one) for one in moments} == {discussion.state()}
+    assert discussion.state(as_of="2001-01-01") == discussion.state(as_of=date(2001, 1, 1)) == ""
+
+
+@pytest.mark.parametrize("moment", [-1, "soon", "2026-03-09T23:00", "2026-13-01", str(10**30)])
+def test_state_as_of_refuses_what_is_no_moment(space, moment):
+    with pytest.raises(InvalidInput):
+        opened(space).state(as_of=moment)
+
+
+def test_state_before_the_first_record_says_so(space):
+    discussion = opened(space)
+    tell(discussion, *DENTIST)
+    report = space.perform(STATE, "/", {"id": discussion.id}, {"as_of": "2001-01-01"})
+    assert report.state == ""
+    assert "the time of recording, not that of a message" in report.warnings[0]
 
 
 def test_erased_words_do_not_stay_in_memory():

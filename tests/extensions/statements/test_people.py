@@ -61,6 +61,25 @@ def test_move_in_a_later_conversation_replaces_the_home(space):
     assert lines(space, "Ada")[1:] == ["- Ada: I live in Turin (was: I live in Kiel) [2026-04-11, discussion:two#0]"]
 
 
+def test_agreed_plan_is_shown_for_both(space):
+    tell(space, "trip", "Ada: Shall we go to the lake instead?", "Ben: Yes, let's go to the lake on 28 March")
+    ahead = "- Ben: Yes, let's go to the lake on 28 March – in answer to Ada: Shall we go to the lake instead?"
+    assert [lines(space, name)[1].partition(" [")[0] for name in ("Ada", "Ben")] == [ahead, ahead]
+
+
+def test_accepted_suggestion_is_shown_for_both(space):
+    tell(space, "trip", "Cleo: I live in Kiel", "Ada: Let's meet at the harbour on 28 March", "Ben: Good idea, agreed")
+    assert "harbour" in str(space.person("Ada"))
+    assert "harbour" in str(space.person("Ben"))
+    assert "harbour" not in str(space.person("Cleo"))
+
+
+def test_fact_about_a_group_is_shown_for_its_author(space):
+    tell(space, "trip", "Ben: I prefer tea", "Ada: Our boat is in the harbour of Kiel")
+    assert "boat" in str(space.person("Ada"))
+    assert "boat" not in str(space.person("Ben"))
+
+
 def test_person_as_of_an_earlier_state(space):
     tell(space, "one", "Ada: I live in Kiel")
     before = space.engine.ledger.sequence(None)

@@ -36,6 +36,17 @@ def test_force_is_what_a_sentence_does(text, force):
     assert [one.force for one in read(text)] == [force]
 
 
+@pytest.mark.parametrize("text", ["https://example.org/a?b=1", "@Ben Lee: <https://example.org/a>", "@ben www.a.org"])
+def test_link_alone_states_nothing(text):
+    assert read(text) == ()
+
+
+def test_sentence_with_a_link_is_stated():
+    assert [one.text for one in read("The guide is at https://example.org/a")] == [
+        "The guide is at https://example.org/a"
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "first"),
     [

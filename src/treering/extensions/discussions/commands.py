@@ -14,7 +14,7 @@ from treering.facades import LazyModule
 from treering.registry import brought
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
 from treering.surfaces.cli.help import CommandHelp
-from treering.surfaces.cli.printing import IndentedLine, line, say_document
+from treering.surfaces.cli.printing import IndentedLine, line, say_document, tell
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 from treering.system.settings import Settings, read_key
 
@@ -42,9 +42,8 @@ def add_discussions(app: Typer) -> None:
 def list_(access: Access, within: Within = "/") -> None:
     """List all stored discussions."""
     with opened(access) as space:
-        listed = space.perform(operations.LIST, within).discussions
-    counts = {one.id: one.messages for one in listed}
-    answer(access, {"within": within, "discussions": listed}, rendering.render_discussions(counts, within))
+        report = space.perform(operations.LIST, within)
+    answer(access, {"within": within, **dict(report)}, rendering.render_discussions(report, within))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,12 @@ def state(
         Path | None, Option("--edit", metavar="FILE", help="Store this file as your edit of the document; - is stdin.")
     ] = None,
     as_of: Annotated[
-        str, Option("--as-of", metavar="SEQ|TIME", help="As it was at this audit number or ISO time, without edits.")
+        str,
+        Option(
+            "--as-of",
+            metavar="WHEN",
+            help="From messages recorded by this ISO time, day or audit number, without edits.",
+        ),
     ] = "",
     within: Within = "/",
 ) -> None:
@@ -203,11 +207,12 @@ def state(
             embed_later(space, writing)
         return
     with opened(access) as space:
-        moment = {"as_of": int(as_of) if as_of.isdecimal() else as_of} if as_of else {}
-        shown = space.perform(operations.STATE, within, {"id": identity}, moment)
+        shown = space.perform(operations.STATE, within, {"id": identity}, {"as_of": as_of} if as_of else {})
     if access.as_json:
-        answer(access, {"id": shown.id, "state": shown.state}, ())
+        answer(access, {"id": shown.id, "state": shown.state, "warnings": shown.warnings}, ())
     else:
+        for warning in shown.warnings:
+            tell(f"warning: {warning}")
         say_document(shown.file)
 
 

@@ -1,6 +1,7 @@
 """Discussion memory as programs use it: open a discussion by its id, record messages, and read memories."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 
 from treering.core.errors import NotFound
 from treering.core.scope import ROOT, parse_scope
@@ -20,9 +21,9 @@ from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.state import edit_state, projection, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
 from treering.extensions.statements.people import person
-from treering.ports.ledger import AsOf
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message
+from treering.verbs.reading import parse_moment
 
 
 class DiscussionMemory:
@@ -155,13 +156,14 @@ class Discussion:
         """Return all versions of the summary, oldest first."""
         return self._summaries.all()
 
-    def state(self, *, as_of: AsOf = None) -> str:
+    def state(self, *, as_of: int | str | date | None = None) -> str:
         """Return the state document; empty if there is none.
 
-        `as_of`: as rules read it in an earlier state of the space, without edits by hand (`state_versions`).
+        `as_of`: as rules read the messages recorded by an audit sequence number, a time, or the end of a day, without
+        edits by hand (`state_versions`). The times of the messages do not count.
         """
         if as_of is not None:
-            return projection(self._engine, self.ref, as_of=as_of)
+            return projection(self._engine, self.ref, as_of=parse_moment(as_of, self._engine.time_zone))
         return state_text(self._engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:

@@ -10,6 +10,7 @@ from functools import partial
 from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.filters import Compare
 from treering.extensions.discussions.files import STATE as STATE_FILE
 from treering.extensions.discussions.files import read_state
 from treering.extensions.discussions.generators.generator import MakingPlan
@@ -23,10 +24,11 @@ from treering.extensions.discussions.proposing import propose_outcomes
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.versions import Version
+from treering.ports.ledger import Selection
 from treering.retrieval.search.lines import LineQuery
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, UnderstoodDays, Value
 from treering.verbs.ingest.turns import Message
-from treering.verbs.reading import ReadOptions, TimeZoneName
+from treering.verbs.reading import TimeZoneName, parse_moment, recorded_later
 
 _MAX_IDS_IN_HINT = 20
 
@@ -94,7 +96,9 @@ class StateOptions(Value):
     """Options of the state document."""
 
     as_of: int | str | None = Field(
-        default=None, description="As rules read it at this audit sequence number or ISO time, without edits."
+        default=None,
+        description="From the messages recorded by this audit sequence number, ISO time, or the end of this day; "
+        "without edits.",
     )
 
 
@@ -121,6 +125,7 @@ class Discussions(Value):
     """The discussions below a scope."""
 
     discussions: tuple[Listed, ...]
+    imported: bool = Field(default=False, description="There are none, but conversations were imported from files.")
 
 
 class RecordReport(Value):
@@ -183,6 +188,7 @@ class StateShown(Value):
     id: str
     state: str
     file: str
+    warnings: tuple[str, ...] = ()
 
 
 class EditReport(Value):
@@ -224,7 +230,11 @@ def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
 def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     listed = tuple(Listed(id=name, messages=discussions.open(name).log.count()) for name in discussions.ids())
-    return Discussions(discussions=listed)
+    selection = Selection(
+        call.scope, descend=True, types=("source",), where=Compare("kind", "eq", "conversation"), newest=1
+    )
+    imported = not listed and any(call.engine.ledger.select(selection))
+    return Discussions(discussions=listed, imported=imported)
 
 
 def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
@@ -295,9 +305,10 @@ def _all_discussions(call: Call) -> DiscussionMemory:
 
 def _state(call: Call, given: DiscussionInput, options: StateOptions) -> StateShown:
     discussion = known_discussion(call, given.id)
-    if (moment := ReadOptions(as_of=options.as_of).moment()) is not None:
+    if (moment := parse_moment(options.as_of, call.engine.time_zone)) is not None:
         text = discussion.state(as_of=moment)
-        return StateShown(id=discussion.id, state=text, file=text)
+        warnings = () if text else (recorded_later(call, moment),)
+        return StateShown(id=discussion.id, state=text, file=text, warnings=warnings)
     return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
 
 

@@ -9,7 +9,7 @@ from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.log.deleting import DeletedMessages
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.making import MakingReport
-from treering.extensions.discussions.operations import FoundIn
+from treering.extensions.discussions.operations import Discussions, FoundIn
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.wilmer import ImportedFile
@@ -23,12 +23,14 @@ _SNIPPET_CHARS = 400
 _MAX_NOTES = 8
 
 
-def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[IndentedLine]:
+def render_discussions(report: Discussions, within: str) -> Iterator[IndentedLine]:
     """Show the discussions and their numbers of messages, including deleted ones."""
-    if not counts:
+    if not report.discussions:
         yield line(f"There are no discussions below the scope {within}.")
-    for name, count in counts.items():
-        yield line((name, "bold"), f"  {counted_things(count, 'message')}")
+    if report.imported:
+        yield line("Imported conversations are sources: find them with treering search, or treering show PERSON.")
+    for one in report.discussions:
+        yield line((one.id, "bold"), f"  {counted_things(one.messages, 'message')}")
 
 
 def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
@@ -120,7 +122,7 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
         counts = (
             counted_things(imported.messages, "message"),
             counted_things(imported.memories, "memory"),
-            counted_things(imported.summaries, "version of the summary", "versions of the summary"),
+            counted_things(imported.summaries, "version of the summary"),
         )
         yield line((f"Imported from {path}: ", "bold"), f"{', '.join(counts)}; {state}.")
     yield from render_notes(imported.rejected)

@@ -28,6 +28,7 @@ Section = Literal[
 SECTIONS: tuple[Section, ...] = get_args(Section)
 NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
 """Sections of what does not hold, or not for sure."""
+_PLANS = frozenset({"Decisions", "Ahead", "Open"})
 
 _PRECEDENCE = (*sorted(NOT_CURRENT), "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
 """The order in which sections of statements decide the section of their line: plans come before facts."""
@@ -181,15 +182,19 @@ def lines_of(ledger: StatementLedger) -> list[Line]:
 
 
 def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
-    """Return the lines about a person with some names: as the owner or by name."""
+    """Return the lines about a person with some names: as the owner, as one of a group, or by name."""
     wanted = {name.casefold() for name in names}
     named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)")
-    return [line for line in lines if any(_concerns(part, wanted, named) for part in line.parts)]
+    return [line for line in lines if any(_concerns(part, line.partner, wanted, named) for part in line.parts)]
 
 
-def _concerns(part: Part, names: Collection[str], named: re.Pattern[str]) -> bool:
-    text = f"{part.statement.text} {part.context}".casefold()
-    return part.statement.owner.casefold() in names or named.search(text) is not None
+def _concerns(part: Part, partner: str, names: Collection[str], named: re.Pattern[str]) -> bool:
+    """Return whether a statement is about a person. A plan of a group concerns its author and who agreed or asked."""
+    one = part.statement
+    others = [one.agreed_by or partner] if part.section in _PLANS else []
+    people = [one.owner] if one.owner else [one.author, *others]
+    text = f"{one.text} {part.context}".casefold()
+    return any(person.casefold() in names for person in people) or named.search(text) is not None
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:

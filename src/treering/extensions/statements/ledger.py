@@ -220,7 +220,9 @@ class StatementLedger:
     def _relate(self, relation: Relation) -> None:
         target = relation.target.id
         if relation.kind == "settles":
-            self.statements[target] = replace(self.statements[target], force="planned", owner="")
+            self.statements[target] = replace(
+                self.statements[target], force="planned", owner="", agreed_by=relation.source.author
+            )
         elif relation.sure:
             self.retired[target] = relation
             if context := self._context(relation):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
 
 from treering.core.errors import InvalidInput, NotFound, nearest
@@ -21,7 +22,7 @@ from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.named_views import NamedView
-from treering.verbs.reading import ReadOptions, SearchOptions, reach_of
+from treering.verbs.reading import ReadOptions, SearchOptions, parse_moment, reach_of, recorded_later
 
 PERSON_TOKENS = 2_000
 """The default size of a view."""
@@ -87,19 +88,21 @@ def person(
     name: str,
     *,
     scope: str = ROOT,
-    as_of: int | str | None = None,
+    as_of: int | str | date | None = None,
     max_tokens: int = PERSON_TOKENS,
 ) -> Person:
     """Return what the conversations in a scope and below it state of and about a person, now or as it was.
 
-    Raises `NotFound` with similar names for a name that no conversation mentions as a person's, and `InvalidInput` if
-    it is a part of several names.
+    `as_of`: `parse_moment`. Raises `NotFound` with similar names for a name that no conversation mentions as a
+    person's, and `InvalidInput` if it is a part of several names.
     """
-    options = ReadOptions(as_of=as_of, descend=True, max_tokens=max_tokens)
+    moment = parse_moment(as_of, engine.time_zone)
+    options = ReadOptions(as_of=moment, descend=True, max_tokens=max_tokens)
     call = Call(engine, scope)
     view = _person(call, name, options)
     if view is None:
-        hint = nearest(name, names) if (names := _known_names(call, options)) else "No conversation is stored there."
+        names = _known_names(call, options)
+        hint = nearest(name, names) if names else recorded_later(call, moment) or "No conversation is stored there."
         raise NotFound(f"No conversation in {scope} mentions a person {name!r}.", hint=hint)
     return view
 
@@ -123,7 +126,7 @@ class _Conversation:
 def _person(call: Call, name: str, options: ReadOptions) -> Person | None:
     wanted = " ".join(name.split())
     places = _conversations_with(call, wanted, options) if wanted else []
-    moment, engine = options.moment(), call.engine
+    moment, engine = options.moment(call.engine.time_zone), call.engine
     conversations = [
         _Conversation(root, conversation_at(engine, scope=scope, root=root, as_of=moment))
         for scope, root in places[:MAX_CONVERSATIONS]
@@ -279,7 +282,9 @@ def _with(line: Line, part: Part, *instead: Part) -> Line:
 def _known_names(call: Call, options: ReadOptions) -> list[str]:
     """Return the names of speakers of the newest conversations in reach."""
     where = And((Compare("kind", "eq", "conversation"), Compare("status", "eq", "active")))
-    selection = Selection(call.scope, options.descend, ("source",), where, options.moment(), _NEWEST_SOURCES)
+    selection = Selection(
+        call.scope, options.descend, ("source",), where, options.moment(call.engine.time_zone), _NEWEST_SOURCES
+    )
     sources = [one for one in call.engine.ledger.select(selection) if isinstance(one, Source)]
     speakers = (getattr(segment.locator, "speaker", "") for one in sources for segment in one.segments)
     return list(dict.fromkeys(one for one in speakers if one and one.casefold() not in MACHINES))

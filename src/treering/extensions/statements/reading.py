@@ -37,6 +37,8 @@ _DENIED_END = re.compile(
     r"(?:quit|stop|forget|give up|drop|cancel|sell|miss|be over)\b"
 )
 """`I'll never forget it` and `don't quit` end nothing."""
+_LINKS = re.compile(r"https?://\S+|www\.\S+|(?<!\w)@[\w'’.-]+(?: [^\W\d_][\w'’-]+)?:|@\w+")
+"""Addresses of pages and mentions of people. A clause of nothing else states nothing."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -61,6 +63,8 @@ def topics_of(question: str) -> frozenset[str]:
 def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:
     number, agreed, opening = 0, False, ""
     for place, part in enumerate(clauses):
+        if not _LINKS.sub("", part.text).strip(" .,:;-()<>"):
+            continue
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
         has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:

@@ -82,6 +82,8 @@ class Statement:
     """The topics that it has only from what it goes on from, or answers."""
     refers: bool = False
     """Whether it begins with a pronoun for what was mentioned before."""
+    agreed_by: str = ""
+    """The person who accepted it, if it was a suggestion."""
     begins: bool = True
     """Whether it is the first sentence of its message."""
 

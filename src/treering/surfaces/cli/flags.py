@@ -121,7 +121,8 @@ class QueryFlags:
         int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
     ] = None
     as_of: Annotated[
-        str | None, Option("--as-of", metavar="WHEN", help="Show the space at an ISO time or a sequence number.")
+        str | None,
+        Option("--as-of", metavar="WHEN", help="Show the content recorded by an ISO time, day or sequence number."),
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also include the scopes below.")] = False
     explain: Annotated[bool, Option("--explain", help="Show how each hit was found; -v does the same.")] = False

@@ -53,6 +53,7 @@ _REASONS = {
     ("filtered_out", True): ("the filter excludes {} matches", ""),
     ("out_of_scope", True): ("{} matches are in scopes below this one", "Name one with --scope, or add --descend."),
     ("known_but_empty", True): ("only {} stale or replaced statements match", "See: treering lint"),
+    ("recorded_later", True): ("{} matches were recorded later", ""),
     ("not_indexed_yet", True): ("{} passages are not indexed yet", ""),
 }
 """By the reason of an empty answer and whether it counts matches: a message, and a hint for the command line."""

@@ -121,8 +121,9 @@ def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLi
     """Show items by reason: each reason once, with its first files."""
     by_reason: dict[str, list[str]] = {}
     for origin, reason in items:
-        root, _, path = origin.partition("#")
-        name = path or ("" if root.startswith("repo:") else root)
+        root, _, part = origin.partition("#")
+        is_repository = root.startswith("repo:")
+        name = part if is_repository else f"{root.rpartition('/')[2]}#{part}" if part else root
         by_reason.setdefault(reason, []).append(one_line(name, most=_NAME_CHARS))
     for reason, names in list(by_reason.items())[:_MAX_REASONS]:
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

@@ -155,11 +155,6 @@ def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str,
     return fields
 
 
-def moment(text: str | None) -> str | int | None:
-    """Read `--as-of`: a sequence number or a time."""
-    return int(text) if text and text.isdecimal() else text
-
-
 def _check_text(data: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` for text that is not valid Unicode, such as bytes of another encoding."""
     try:

@@ -84,7 +84,7 @@ class AsyncSpace:
         return await asyncio.to_thread(self.space.show, what, scope=scope)
 
     async def person(
-        self, name: str, *, as_of: int | datetime | str | None = None, max_tokens: int | None = None, scope: str = ROOT
+        self, name: str, *, as_of: int | str | date | None = None, max_tokens: int | None = None, scope: str = ROOT
     ) -> "Person":
         """Return what conversations state of and about a person."""
         return await asyncio.to_thread(self.space.person, name, as_of=as_of, max_tokens=max_tokens, scope=scope)

@@ -102,18 +102,16 @@ class EverydayMethods:
         return cast("PageReport", self._call("query", "page", scope, {"name": _id(what)}, {"descend": True}))
 
     def person(
-        self, name: str, *, as_of: int | datetime | str | None = None, max_tokens: int | None = None, scope: str = ROOT
+        self, name: str, *, as_of: int | str | date | None = None, max_tokens: int | None = None, scope: str = ROOT
     ) -> "Person":
         """Return what the conversations in a scope and below it state of and about a person; `str()` is Markdown.
 
-        `as_of`: as it was at an audit sequence number or a time. Raises `NotFound` with similar names.
+        `as_of`: from the messages recorded by an audit sequence number, a time, or the end of a day. Raises `NotFound`
+        with similar names.
         """
         find = load("treering.extensions.statements.people:person")
-        moment = as_of.isoformat() if isinstance(as_of, datetime) else as_of
         options = {"max_tokens": max_tokens} if max_tokens else {}
-        return cast(
-            "Person", find(self.engine, everyday.a_text(name, "The name"), scope=scope, as_of=moment, **options)
-        )
+        return cast("Person", find(self.engine, everyday.a_text(name, "The name"), scope=scope, as_of=as_of, **options))
 
     def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":
         """Return the words at some places, such as `src/app.py:10-20`."""

@@ -107,7 +107,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Open", work),
         _section("Stale", stale, reasons=reasons),
     ]
-    talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=options.moment(), altered=altered)
+    talk = last_conversation(
+        whole(call.engine.ledger), call.scope, as_of=options.moment(call.engine.time_zone), altered=altered
+    )
     since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
@@ -179,10 +181,14 @@ def _current(
     items: list[Object] = []
     for kind, where in selected:
         selection = Selection(
-            scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
+            scope=call.scope,
+            descend=options.descend,
+            types=(kind,),
+            where=where,
+            as_of=options.moment(call.engine.time_zone),
         )
         items += call.engine.ledger.select(selection, altered=altered)
-    now = time_of(call, options.moment())
+    now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]

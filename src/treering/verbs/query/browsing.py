@@ -158,7 +158,7 @@ class PageReport(Report):
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Return one whole object."""
-    ledger, moment = call.engine.ledger, options.moment()
+    ledger, moment = call.engine.ledger, options.moment(call.engine.time_zone)
     name = given.id or given.name
     subject = _spelled_out(call, name, options)
     view = view_named(call, name, options) if subject is None and given.name and _is_name(name) else ()
@@ -343,7 +343,7 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> Subject:
 
 def _spelled_out(call: Call, text: str, options: ReadOptions) -> Subject | None:
     """Return the object with an id, a path or a name."""
-    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
+    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment(call.engine.time_zone)
     if not given:
         raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
     ledger = call.engine.ledger
@@ -363,7 +363,7 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
 
     `alike`: names of no objects, for the error if there is none.
     """
-    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment()
+    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment(call.engine.time_zone)
     ledger, is_name = call.engine.ledger, _is_name(given)
     hint = f"Names like it: {', '.join(map(label, alike))}." if alike else ""
     if is_name:
@@ -402,14 +402,14 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     """
     if source := source_at(call, name):
         # Files are found by their current names, and read as of the moment.
-        return call.engine.ledger.get(source.id, as_of=options.moment())
+        return call.engine.ledger.get(source.id, as_of=options.moment(call.engine.time_zone))
     wanted = name.casefold()
     selection = Selection(
         scope=call.scope,
         descend=options.descend,
         types=("node",),
         where=Compare("status", "eq", "active"),
-        as_of=options.moment(),
+        as_of=options.moment(call.engine.time_zone),
     )
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
@@ -422,7 +422,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
             hint=f"Give the id or the full path of one of them: {paths}.",
             details={"known": [{"id": one.id, "origin": one.origin} for one in files]},
         )
-    return call.engine.ledger.get(files[0].id, as_of=options.moment()) if files else None
+    return call.engine.ledger.get(files[0].id, as_of=options.moment(call.engine.time_zone)) if files else None
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -431,9 +431,9 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         identity = full_id(whole(call.engine.ledger), identity)
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
-    item = call.engine.ledger.get(identity, as_of=options.moment())
+    item = call.engine.ledger.get(identity, as_of=options.moment(call.engine.time_zone))
     versions = item.revision
-    current = current_objects(call, [head_of(item)], options.moment())
+    current = current_objects(call, [head_of(item)], options.moment(call.engine.time_zone))
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
@@ -468,8 +468,8 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
 def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> Expanded:
     """Expand a place in the notation of evidence: exactly its lines, or the words of its passage."""
     (resolved,) = resolve_evidence(call, [reference]).resolved
-    source = call.engine.ledger.get(resolved.source_id, as_of=options.moment())
-    current = current_objects(call, [head_of(source)], options.moment())
+    source = call.engine.ledger.get(resolved.source_id, as_of=options.moment(call.engine.time_zone))
+    current = current_objects(call, [head_of(source)], options.moment(call.engine.time_zone))
     # A whole file is read to its end, though evidence cites only its first passages.
     words = resolved.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):

@@ -151,7 +151,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    current = current_objects(call, heads, options.moment())
+    current = current_objects(call, heads, options.moment(call.engine.time_zone))
     changes = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
     )
@@ -271,7 +271,7 @@ def _changes(
     ledger = call.engine.ledger
     since, until = window
     about = _about(call, given.about)
-    moment = options.moment()
+    moment = options.moment(call.engine.time_zone)
     last = ledger.sequence(moment)
     # An event at exactly `since` is in the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
@@ -313,7 +313,11 @@ def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Alter
     for kind in types:
         where = Compare("kind", "in", EVENT_KINDS) if kind == "source" else EVERYTHING
         selection = Selection(
-            scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
+            scope=call.scope,
+            descend=options.descend,
+            types=(kind,),
+            where=where,
+            as_of=options.moment(call.engine.time_zone),
         )
         yield from call.engine.ledger.select(selection, altered=altered)
 

@@ -94,7 +94,7 @@ class _Edge:
 
 def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedReport:
     """Walk the links and references around an object, breadth first, and return links of code at its start."""
-    moment = options.moment()
+    moment = options.moment(call.engine.time_zone)
     reach = Reach(call.scope, descend=options.descend)
     item, starts = _start(call, given.id, reach, moment)
     altered: Altered = {}

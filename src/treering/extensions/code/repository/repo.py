@@ -386,13 +386,15 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         behind = f"{plan.branch.branch} was read at {known[:12]} in {other}, but is behind that commit here"
         yield Skipped(
             plan.root,
-            f"{behind}, at {plan.branch.commit[:12]}: run `git pull`, or read it anyway with the option commit",
+            f"{behind}, at {plan.branch.commit[:12]}: run `git pull`, or read it anyway with --option commit=HEAD",
         )
         return
     yield plan.branch
     yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
-        yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads uncommitted files")
+        yield Skipped(
+            plan.root, "the repository has no commit yet; the option `worktree` (--worktree) reads uncommitted files"
+        )
     else:
         yield _map(plan)
     yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
@@ -535,7 +537,7 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
     notes = [_read_last(plan)] if plan.read_elsewhere else []
     if reads_head and plan.repository.is_dirty():
-        notes.append("Uncommitted changes were not read; the option worktree reads them.")
+        notes.append("Uncommitted or untracked files were not read; the option `worktree` (--worktree) reads them.")
     return tuple(filter(None, notes))
 
 

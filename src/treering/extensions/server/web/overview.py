@@ -107,7 +107,7 @@ class ObjectList(Value):
 
 def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectList:
     """List objects of one type."""
-    moment = options.moment()
+    moment = options.moment(call.engine.time_zone)
     altered: Altered = {}
     now = time_of(call, moment)
     selection = Selection(

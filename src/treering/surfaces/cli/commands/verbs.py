@@ -97,7 +97,7 @@ def query(
     from treering.surfaces.cli.calls import call, prove
     from treering.surfaces.cli.last_answer import note_answer
     from treering.surfaces.cli.rendering import render
-    from treering.surfaces.cli.request import envelope_of, moment, question_from
+    from treering.surfaces.cli.request import envelope_of, question_from
     from treering.surfaces.python.space import note_for_hooks
     from treering.verbs import catalog
 
@@ -109,8 +109,7 @@ def query(
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:
         reading = replace(reading, explain=True)
-    options = {**used_flags(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
-    envelope = envelope_of("query", mode, calling, given=given, options=options)
+    envelope = envelope_of("query", mode, calling, given=given, options=used_flags(reading))
     if (sign and not proof) or (proof and mode not in ("", "context")):
         raise InvalidInput(
             "--proof works only in the mode context, and --sign only with --proof.",
