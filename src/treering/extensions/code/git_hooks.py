@@ -59,7 +59,7 @@ def put_hooks(space: str, place: Path, sharing: SharingFlags, *, dry_run: bool =
 
 
 def hooks_to_offer(place: Path) -> Iterator[str]:
-    """Yield sentences that offer the hooks which are not installed: those that read commits, and those that share."""
+    """Yield sentences that offer missing hooks: to read commits, and to share the space."""
     with suppress(TreeringError):
         top, _ = _work_tree(place)
         installed = [hook.name for hook in hooks_of(top) if hook.state in OURS]
