@@ -859,9 +859,36 @@ def test_what_a_session_began_with_is_not_told_again(shop):
         assert "Baskets hold three things" in told
         assert "The mosaic of the fountain" in told
     assert hook("begin", {**begin, "source": "resume"}, shop) == {}
-    assert "Baskets" not in before_edit(shop, "src/shop/basket.py")
-    assert on_prompt(shop, "Who restored the mosaic of the fountain?") == ""
-    assert "mosaic" in on_prompt(shop, "Who restored the mosaic of the fountain?", session="two")
+
+
+def test_decision_of_the_brief_is_shown_again_once_per_occasion(shop):
+    hook("begin", {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}, shop)
+    for expected in (1, 0):
+        texts = [before_edit(shop, "src/shop/basket.py"), on_prompt(shop, "How many things do baskets hold?")]
+        assert [text.count("Baskets hold three things") for text in texts] == [expected] * 2
+
+
+def test_brief_of_a_session_warns_of_an_unread_commit(shop):
+    given = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
+    assert "Warning" not in context_of(hook("begin", given, shop))
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", *who, "commit", "-q", "--allow-empty", "-m", "More"], cwd=shop, check=True)
+    assert " was read at " in context_of(hook("begin", {**given, "source": "resume"}, shop))
+
+
+def test_connect_offers_the_git_hooks_that_are_missing(shop, capsys):
+    for offered in (True, False):
+        capsys.readouterr()
+        assert run(["connect", "claude-code"]) == 0
+        assert ("treering hook install" in capsys.readouterr().out) == offered
+        assert run(["hook", "install"]) == 0
+
+
+def test_rule_for_all_files_is_not_repeated_after_the_brief(shop):
+    assert run(["rule", "Prices are never rounded"]) == 0
+    assert "never rounded" in before_edit(shop, "web/start.ts", session="without a brief")
+    hook("begin", {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}, shop)
+    assert before_edit(shop, "web/start.ts") == ""
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "preCompact", "PreCompress"])

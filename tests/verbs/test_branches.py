@@ -316,6 +316,31 @@ def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
     assert not any("was read at" in one for one in space.query("search", "/", {"text": "retry limit"}).warnings)
 
 
+@pytest.mark.parametrize("merge", ["--ff-only", "--no-ff"])
+def test_merge_of_a_read_branch_needs_no_second_reading(space, repository, feature, merge):
+    feature.git("reset", "-q", "--hard", "HEAD~1")
+    feature.git("mv", "notes.md", "ports.md")
+    feature.commit({"limits.md": CHANGED})
+    ingest(space, repository)
+    decide(space, repository, "gateway listens port", "The gateway has one port", path="notes.md")
+    ingest(space, feature)
+    decide(space, feature, "retry limit nine", "Nine attempts", path="limits.md")
+    repository.git("merge", "-q", merge, "-m", "Merge", "feature/x")
+    (decided,) = space.query("brief", "/").sections
+    assert {one.text for one in decided.entries} == {"The gateway has one port", "Nine attempts"}
+    assert texts(space, "retry limit") == {CHANGED.strip()}
+
+
+def test_commit_that_was_not_read_leaves_its_files_in_answers(space, repository):
+    ingest(space, repository)
+    decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
+    repository.commit({"limits.md": CHANGED})
+    (hit,) = [one for one in space.query("search", "/", {"text": "retry limit"}).hits if one.text == MAIN.strip()]
+    assert hit.note == "changed since: these lines of limits.md are gone"
+    (section,) = space.query("brief", "/").sections
+    assert section.name == "Stale"
+
+
 def test_after_a_merge_of_two_peoples_spaces_each_clone_is_answered_for_its_own_branch(
     repository, tmp_path, monkeypatch
 ):

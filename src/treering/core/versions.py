@@ -166,6 +166,8 @@ class TreeView:
     changed: Mapping[str, str | None] = field(default_factory=dict, hash=False)
     leading: str = ""
     """The branch of the repository that was read first, usually the default one."""
+    is_later: bool = False
+    """Whether the tree is another commit of the branch, such as a merge: unread contents count as unchanged."""
 
     def has(self, origin: str) -> bool:
         """Return whether an origin belongs to the repository."""
@@ -185,7 +187,8 @@ class TreeView:
         if origin == self.root or self.path(origin) not in self.changed:
             return held.on(self.branch)
         wanted = self.changed[self.path(origin)]
-        return next((one for one in held.fingerprints if wanted and is_blob(one, wanted)), None)
+        unread = held.on(self.branch) if self.is_later else None
+        return next((one for one in held.fingerprints if wanted and is_blob(one, wanted)), unread)
 
     def lost(self, origin: str, fingerprint: str, lost_on: Collection[str]) -> bool:
         """Return whether the tree lost lines of a source: it did, or a branch with the same contents.

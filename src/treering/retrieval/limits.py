@@ -75,6 +75,9 @@ MAX_REASON_WORDS = 3
 MAX_RULE_CHARS = 160
 """Characters of a rule in a pack or a hook."""
 
+MAX_REASON_CHARS = 120
+"""Characters of the reason of a rule or decision in a hook."""
+
 MAX_POINTER_CHARS = 100
 """Characters of a pointer of a hook."""
 

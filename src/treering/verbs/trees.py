@@ -428,14 +428,16 @@ def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | No
 def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | None) -> AskedTree:
     known = known_branches(repository.payload)
     same = next((name for name, commit in known.items() if commit == here.commit), None)
-    if here.branch in known:
+    if here.branch in known and (known[here.branch] == here.commit or not same):
         ahead = known[here.branch] != here.commit
+        differing = lookup.differing(here.place, known[here.branch], here.commit) if ahead and lookup else None
+        later = replace(_view(repository, here.branch), changed=differing or {}, is_later=True)
         place = places_of_branches(repository.payload).get(here.branch, here.place)
         where = "" if place == here.place else f" in {place}"
         read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
         remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
         warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
-        return AskedTree(_view(repository, here.branch), here, lookup, (warning,) if ahead else ())
+        return AskedTree(later, here, lookup, (warning,) if ahead else ())
     if same:
         return AskedTree(_view(repository, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)

@@ -7,6 +7,7 @@ from space_parts import decide, note, open_space
 from treering.extensions.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
 from treering.extensions.coding_agents.failures import lines_after_failure
 from treering.extensions.coding_agents.governing import lines_before_edit
+from treering.extensions.coding_agents.shown_lines import HookLine, show_lines
 from treering.verbs.query.branch_work import applies_to
 
 UPLOAD = '''\
@@ -87,6 +88,26 @@ def test_rules_come_from_the_symbol_to_the_folder(space, acme):
     wanted = ["A file is sent once", "Uploads are named", "never prints", "Tests of", "Everything is logged"]
     assert len(lines) == len(wanted)
     assert all(want in line for want, line in zip(wanted, lines, strict=True))
+
+
+def test_edit_gives_the_reason_of_a_decision(space, acme):
+    space.decide("A file is sent once", because=["acme/upload.py:3"], why="The server counts every request")
+    (line, *_) = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
+    assert line == "Decision: A file is sent once – why: The server counts every request"
+
+
+def test_patch_of_several_files_shows_their_decision_once(space, acme):
+    space.decide("A file is sent once", because=["acme/upload.py:3", "acme/queue.py:5"])
+    edits = [FileEdit("acme/upload.py"), FileEdit("acme/queue.py")]
+    shown = show_lines(space.address.file, "one", lines_before_edit(space, edits, acme))
+    assert shown.count("A file is sent once") == 1
+    assert show_lines(space.address.file, "one", lines_before_edit(space, edits[1:], acme)) == ""
+
+
+def test_lines_of_a_path_beyond_ascii_are_shown_once(space):
+    lines = [HookLine("tests:src/Größe und Maß.py", "Tests of src/Größe und Maß.py: tests/test_size.py")]
+    assert "test_size" in show_lines(space.address.file, "one", lines)
+    assert show_lines(space.address.file, "one", lines) == ""
 
 
 def test_edit_marks_a_stale_decision(space, acme):

@@ -189,7 +189,7 @@ _RUN_BY_A_SHELL = re.compile(rb"#!\s*(?:/usr/bin/env\s+)?(?:/\S*/)?(?:ba|da|k|z|
 _MODE = 0o755
 
 HookState = Literal["none", "ours", "beside others", "others"]
-_OURS: tuple[HookState, ...] = ("ours", "beside others")
+OURS: tuple[HookState, ...] = ("ours", "beside others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def hooks_of(top: Path) -> list[GitHook]:
     """
     folder = hooks_folder(top)
     hooks = [GitHook(name, folder / name, _state(_bytes(folder / name))) for name in (*HOOKS, SENDING)]
-    return [hook for hook in hooks if hook.name != SENDING or hook.state in _OURS]
+    return [hook for hook in hooks if hook.name != SENDING or hook.state in OURS]
 
 
 def install_hooks(top: Path, common: Path, commands: HookCommands) -> list[GitHook]:
@@ -267,7 +267,7 @@ def install_hooks(top: Path, common: Path, commands: HookCommands) -> list[GitHo
 
 def uninstall_hooks(top: Path) -> list[GitHook]:
     """Remove Treering's block from each hook, and hooks without other content. Return the changed hooks."""
-    changed = [hook for hook in hooks_of(top) if hook.state in _OURS]
+    changed = [hook for hook in hooks_of(top) if hook.state in OURS]
     for hook in changed:
         _take_out(hook.file)
     return changed

@@ -12,6 +12,7 @@ from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
 from treering.extensions.code.file_changes import (
     SENDING,
+    OURS,
     GitHook,
     HookCommands,
     hooks_of,
@@ -57,14 +58,19 @@ def put_hooks(space: str, place: Path, sharing: SharingFlags, *, dry_run: bool =
     return hooks_of(top) if dry_run else install_hooks(top, repository.common, commands)
 
 
-def remote_to_share(place: Path) -> str:
-    """Return the remote over which the hooks could share the space; empty if there is none or they already do."""
-    try:
+def hooks_to_offer(place: Path) -> Iterator[str]:
+    """Yield sentences that offer missing hooks: to read commits, and to share the space."""
+    with suppress(TreeringError):
         top, _ = _work_tree(place)
+        installed = [hook.name for hook in hooks_of(top) if hook.state in OURS]
+        if not installed:
+            yield "To read each commit, merge and checkout as it happens: treering hook install"
         remote, _ = sync_place("origin", folder=top)
-        return "" if any(hook.name == SENDING for hook in hooks_of(top)) else remote
-    except TreeringError:
-        return ""
+        if SENDING not in installed:
+            yield (
+                f"To share this memory with everyone who can access {remote}, at each merge and push: "
+                f"treering hook install --sync {remote}"
+            )
 
 
 def sharing_notes(remote: str) -> tuple[str, ...]:

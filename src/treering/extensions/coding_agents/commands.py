@@ -206,12 +206,8 @@ def _sharing_lines(share: str, folder: Path, *, of_user: bool, dry_run: bool) ->
         yield line("Git hooks would share the space:" if dry_run else "Git hooks share the space:", indent=2)
         yield from (line(note, indent=4) for note in git_hooks.sharing_notes(share))
         yield line("To undo: treering hook uninstall", indent=4)
-    elif not of_user and (remote := git_hooks.remote_to_share(folder)):
-        yield line(
-            f"To share this memory with everyone who can access {remote}, at each merge and push: "
-            f"treering hook install --sync {remote}",
-            indent=2,
-        )
+    elif not of_user:
+        yield from (line(offer, indent=2) for offer in git_hooks.hooks_to_offer(folder))
 
 
 def _known_hooks(names: tuple[str, ...]) -> tuple[str, ...]:

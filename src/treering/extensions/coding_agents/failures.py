@@ -73,9 +73,8 @@ def _learned(call: Call, failure: str) -> Iterator[HookLine]:
         if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
             found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):
-        yield HookLine(
-            identity, f"{one_line(' · '.join(text.splitlines()), most=limits.MAX_FAILURE_CHARS)}  {identity}"
-        )
+        shown = one_line(" · ".join(text.splitlines()), most=limits.MAX_FAILURE_CHARS)
+        yield HookLine(f"{identity}@failure", f"{shown}  {identity}")
 
 
 def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
@@ -100,8 +99,8 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     for test in tests:
         exercised = _exercised(call, test, segments)
         found = [rule for rule in rules if rule.rests_on(exercised)]
-        for rule in found[: _HOOKS.max_entries]:
-            yield HookLine(rule.item.id, f"{test.source.title} protects: {rule.line.text}")
+        for line in [rule.line_for(test.source.title) for rule in found[: _HOOKS.max_entries]]:
+            yield HookLine(line.key, f"{test.source.title} protects: {line.text}")
 
 
 def _exercised(

@@ -9,7 +9,7 @@ from typing import Any
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
-from treering.core.objects import Constraint, Knowledge, Preference, Source
+from treering.core.objects import Constraint, Decision, Knowledge, Preference, Source
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
@@ -50,16 +50,14 @@ class HeldRule:
     item: Knowledge
     note: str
 
-    @property
-    def line(self) -> HookLine:
-        """Return it in one line, named by its id."""
+    def line_for(self, occasion: str) -> HookLine:
+        """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = self.item.kind.capitalize()
         notes = [*([self.item.status] if self.item.status != "active" else []), *([self.note] if self.note else [])]
         state = f" ({'; '.join(notes)})" if notes else ""
-        return HookLine(
-            self.item.id,
-            f"{kind}: {one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)}{state}  {self.item.id}",
-        )
+        statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
+        why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := _reason(self.item)) else ""
+        return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{state}{why}  {self.item.id}")
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
         """Return whether its evidence is in some sources, given by id with segments; none: in any of the source."""
@@ -80,10 +78,11 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        lines += (one.line for one in _governing(rules, edit.path, source, touched))
+        lines += _governing(rules, edit.path, source, touched)
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    return lines + [one.line for one in islice(filter(_is_everywhere, rules), _HOOKS.max_entries)]
+    everywhere = islice(filter(_is_everywhere, rules), _HOOKS.max_entries)
+    return lines + [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
 
 
 def call_on(space: Space) -> Call:
@@ -123,19 +122,24 @@ def _is_shown(item: Knowledge) -> bool:
     return item.was_active or (is_from_file and item.status != "stale")
 
 
-def _governing(
-    rules: Sequence[HeldRule], path: str, source: Source | None, touched: TouchedSymbols
-) -> Iterator[HeldRule]:
-    """Yield what rests on the edited symbols, then what rests on the file or names it, then rules of its folders."""
+def _governing(rules: Sequence[HeldRule], path: str, source: Source | None, touched: TouchedSymbols) -> list[HookLine]:
+    """Return what rests on the edited symbols, then what rests on the file or names it, then rules of its folders."""
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     identity = source.id if source else ""
-    levels = (
-        [one for one in rules if parts and one.rests_on({identity: parts})],
-        [one for one in rules if one.rests_on({identity: frozenset()}) or _is_named(path, one.item)],
-        [one for one in rules if applies_to(scope_of(one.item), path)],
-    )
-    found = {one.item.id: one for level in levels for one in level}
-    yield from islice(found.values(), _HOOKS.max_entries)
+    of_symbols = [one for one in rules if parts and one.rests_on({identity: parts})]
+    of_file = [one for one in rules if one.rests_on({identity: frozenset()}) or _is_named(path, one.item)]
+    of_folders = [one for one in rules if applies_to(scope_of(one.item), path)]
+    lines = {one.item.id: one.line_for("edit") for one in (*of_symbols, *of_file, *of_folders)}
+    lines |= {one.item.id: one.line_for(path) for one in (*of_symbols, *of_file)}
+    return [*lines.values()][: _HOOKS.max_entries]
+
+
+def _reason(item: Knowledge) -> str:
+    """Return the recorded reason of a decision or rule."""
+    match item.payload:
+        case Decision(rationale=reason) | Constraint(violation_impact=reason):
+            return reason
+    return ""
 
 
 def _starts(source: Source | None, symbols: Iterable[str]) -> list[CodeStart]:

@@ -148,7 +148,7 @@ def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
         status = "stale" if _is_stale(hit) else hit.status
         state = "" if status == "active" else f" ({status.replace('_', ' ')})"
         yield HookLine(
-            hit.object_id,
+            f"{hit.object_id}@prompt",
             f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}{state}  {hit.object_id}",
         )
 

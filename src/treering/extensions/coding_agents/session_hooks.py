@@ -135,10 +135,12 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
 def _brief(space: "Space", shown: "ShownLines") -> str:
     """Return the lines of the brief that the session was not shown before."""
     from treering.extensions.coding_agents.shown_lines import begin_with, no_longer_current
+    from treering.verbs.query.brief import labeled
 
     report = space.query("brief")
     over = no_longer_current(space, shown.keys.difference(report.ids))
-    text = begin_with(shown, report.lines, report.ids, over)
+    warnings = [line for one in report.warnings if report.lines for line in labeled("Warning", one)]
+    text = begin_with(shown, [*report.lines, *warnings], report.ids, over)
     return f"{text}\n\n{_MORE}" if text else ""
 
 

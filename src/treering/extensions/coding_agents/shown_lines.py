@@ -30,7 +30,10 @@ _MAX_AGE_SECONDS = 2 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class HookLine:
-    """One line for an agent. `key` names it within a session, so that it is shown once."""
+    """One line for an agent, shown once in a session under its key.
+
+    The key of a decision before an edit is `know:…@path`: its title in the brief does not replace it.
+    """
 
     key: str
     text: str
@@ -51,7 +54,7 @@ class ShownLines:
         self._file = ready_folder(space) / f"{name}{_SUFFIX}"
         self.keys: set[str] = set()
         with suppress(OSError, ValueError):
-            self.keys = set(self._file.read_text(encoding="ascii").split()) if session else set()
+            self.keys = set(self._file.read_text(encoding="utf-8").splitlines()) if session else set()
 
     @property
     def needs_brief(self) -> bool:
@@ -77,15 +80,17 @@ class ShownLines:
         if self._session:
             with suppress(OSError):
                 ready_folder(self._space, make=True)
-                with self._file.open("a", encoding="ascii") as file:
+                with self._file.open("a", encoding="utf-8", errors="backslashreplace") as file:
                     file.write("".join(f"{key}\n" for key in keys))
 
 
 def show_lines(space: Path, session: str, lines: Sequence[HookLine]) -> str:
     """Return the lines that the session was not shown before, fenced as data; empty if none is left."""
     shown = ShownLines(space, session)
-    text, fitting = within_budget([one for one in lines if one.key not in shown.keys])
-    shown.add(one.key for one in fitting)
+    new = [one for one in lines if one.key not in shown.keys]
+    text, fitting = within_budget([*{one.text: one for one in new}.values()])
+    texts = {one.text for one in fitting}
+    shown.add(one.key for one in new if one.text in texts)
     return text
 
 
@@ -114,7 +119,7 @@ def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over
 
 def no_longer_current(space: "Space", keys: Iterable[str]) -> list[str]:
     """Return the ids of knowledge and work among some keys that is not current any more."""
-    ids = [key for key in keys if key.startswith(("know:", "work:"))]
+    ids = {key.partition("@")[0] for key in keys if key.startswith(("know:", "work:"))}
     heads = space.engine.ledger.heads(ids) if ids else {}
     return [one for one in ids if one not in heads or heads[one].status not in _CURRENT]
 

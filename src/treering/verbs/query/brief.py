@@ -296,9 +296,9 @@ def card_lines(card: Mapping[str, Any]) -> Iterator[str]:
     docs = [f"docs: {', '.join(card['docs'])}"] if card.get("docs") else []
     records = [f"{one['path']} ({counted_things(one['records'], 'record')})" for one in card.get("decisions", ())]
     decisions = [f"decisions: {', '.join(records)}"] if records else []
-    yield from _labeled("Layout", " · ".join([*folders, *tests, *docs, *decisions]))
-    yield from _labeled("Commands", " · ".join(commands_by_job(card)))
-    yield from _labeled("Read too", ", ".join(card.get("client_files", ())))
+    yield from labeled("Layout", " · ".join([*folders, *tests, *docs, *decisions]))
+    yield from labeled("Commands", " · ".join(commands_by_job(card)))
+    yield from labeled("Read too", ", ".join(card.get("client_files", ())))
 
 
 def commands_by_job(card: Mapping[str, Any]) -> Iterator[str]:
@@ -341,12 +341,13 @@ def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> It
             hidden = (
                 f" ({len(section.entries)} of {section.total} shown)" if section.total > len(section.entries) else ""
             )
-            yield from _labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
+            yield from labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
     for name, text in zip(OF_SESSIONS, (since, last), strict=True):
-        yield from _labeled(name, text)
+        yield from labeled(name, text)
 
 
-def _labeled(label: str, text: str) -> Iterator[str]:
+def labeled(label: str, text: str) -> Iterator[str]:
+    """Write a line of the brief, unless its text is empty."""
     if text:
         yield f"{label:<{LABEL_WIDTH}}{text}"
 
