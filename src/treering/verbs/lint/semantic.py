@@ -92,9 +92,9 @@ def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Finding]:
             rule="partly-changed",
             severity="warning",
             ids=(item.id, *seen.told(ref.source_id for ref in lost)),
-            explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
-            f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against the current sources, "
-            "and remove the evidence that is gone.",
+            explanation=f"Part of the evidence for {named(item.title)} changed: "
+            f"{' '.join(_loss(ref, seen) for ref in lost)} Replace it, by the same words if it is still true: "
+            "they get the current lines as evidence.",
             fix=fix,
             fix_summary="Point the evidence to the new place of its text." if fix else "",
         )
