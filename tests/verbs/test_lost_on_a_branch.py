@@ -552,3 +552,22 @@ def test_replacing_by_the_same_words_confirms_a_decision(space, repository):
     assert space.replace(known, "A call is tried three times").id == known
     assert stale_findings(space) == []
     assert state(space) == ("active", True, "")
+
+
+def test_deleted_branch_reports_nothing_stale_again(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    assert change_main(space, repository, {"retry.py": FIVE}).staled == (decision(space).object_id,)
+    repository.git("branch", "-q", "-D", "feature")
+    assert add(space, repository).staled == ()
+    assert state(space)[0] == "stale"
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_decision_replaced_on_the_branch_is_withdrawn_there(space, repository, withdrawn):
+    old = decision(space).object_id
+    new = replace_on_feature(space, repository)
+    switch(repository, "feature")
+    report = space.query("search", input={"text": "A call is tried"}, options={"withdrawn": withdrawn})
+    assert {hit.object_id for hit in report.hits if hit.type == "knowledge"} == {new, *([old] if withdrawn else [])}
+    pack = space.query("context", input={"task": "How often is a call tried?"}, options={"withdrawn": withdrawn}).pack
+    assert old not in {item.object_id for item in pack.items} or withdrawn
