@@ -67,7 +67,7 @@ def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
         after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
-        advice = _ON_BRANCH if after_merge else "Verify it against the current sources, or archive it."
+        advice = _ON_BRANCH if after_merge else "Replace it, by the same words if it is still true, or archive it."
         yield Finding(
             rule="stale",
             severity="warning",
