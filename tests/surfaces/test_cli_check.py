@@ -351,6 +351,25 @@ def test_what_lies_uncommitted_is_checked_where_it_is_asked_for(shop):
     assert "deletes" in findings(shop, "--base", "HEAD", "--worktree")[0]["reason"]
 
 
+@pytest.mark.parametrize("is_staged", [True, False])
+def test_check_follows_uncommitted_renames(shop, is_staged):
+    shop.run("init")
+    shop.run("add", ".")
+    shop.run("decide", "Three tries", "--because", "src/acme/fetch.py:5")
+    git(shop, "checkout", "-q", "-b", "rename")
+    for old, new in (("fetch", "fetching"), ("fetching", "quotes")):
+        path = (shop.folder / f"src/acme/{old}.py").rename(shop.folder / f"src/acme/{new}.py")
+        if is_staged:
+            git(shop, "add", ".")
+        expected = [("governs", f"src/acme/{new}.py", 1, "Three tries")]
+        assert brief(findings(shop, "--worktree", "--base", "HEAD")) == expected
+        shop.run("add", ".", "--worktree")
+        assert brief(findings(shop, "--worktree", "--base", "HEAD")) == expected
+    path.write_text(FETCH.replace("RETRY_LIMIT = 3", "RETRY_LIMIT = 5"))
+    expected = [("stale-decision", "src/acme/quotes.py", 5, "Three tries")]
+    assert brief(findings(shop, "--worktree", "--base", "HEAD")) == expected
+
+
 @pytest.mark.parametrize(
     ("how", "code"),
     [((), 1), (("--fail-on", "none"), 0), (("--fail-on", "contested"), 0), (("--fail-on", "stale-decision"), 1)],

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from io import StringIO
 from pathlib import Path
 
@@ -140,6 +141,25 @@ def test_log_shows_an_ingest_as_one_line(acme):
         '1 Decided: "Retries are bounded"',
         "2 Read 2 files at commit COMMIT",
     ]
+
+
+def test_log_names_the_commit_of_a_branch_and_no_loss_by_a_rename(acme):
+    def git(*arguments):
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        command = ["git", *who, *arguments]
+        return subprocess.run(command, cwd=acme.folder, check=True, capture_output=True, text=True).stdout
+
+    acme.done("decide", "Retries are bounded", "--because", "README.md:3")
+    git("checkout", "-q", "-b", "feature")
+    git("mv", "README.md", "GUIDE.md")
+    (acme.folder / "new.md").write_text("# New\n\nSomething else.\n")
+    git("add", ".")
+    git("commit", "-qm", "Move")
+    acme.done("add", ".")
+    out = acme.done("log").out
+    assert f"at commit {git('rev-parse', 'HEAD')[:7]}" in out
+    assert 'Updated: "Retries are bounded"' in out
+    assert "Lost evidence" not in out
 
 
 def test_log_numbers_name_their_objects(acme):

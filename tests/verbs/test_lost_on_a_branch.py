@@ -497,3 +497,77 @@ def test_replacement_that_main_lost_still_replaces(space, repository):
     assert report.staled == (new,)
     assert sections(space) == {"Stale": ["A call is tried five times (retry.py:3 changed)"]}
     assert state(space)[0] == "superseded"
+
+
+def partly_changed(space):
+    return [one.explanation for one in space.lint("semantic", input={"rules": ["partly-changed"]}).findings]
+
+
+def evidence(space):
+    return space.engine.ledger.get(decision(space).object_id).evidence_refs
+
+
+def test_recorded_again_on_a_branch_is_clean_after_a_merge(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    assert len(evidence(space)) == 2
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    assert partly_changed(space) == stale_findings(space) == []
+    assert len(evidence(space)) == 1
+
+
+def test_merge_reports_other_evidence_that_changed(space, repository):
+    text = "".join(f"Paragraph {number} is about calls and their limits.\n\n" for number in range(60))
+    pages = [f"# Limits\n\n{text}# Waits\n\nNine seconds{more}.\n\n{text}" for more in ("", " or more")]
+    change_main(space, repository, {"pages.md": pages[0]})
+    known = space.decide("We wait for nine seconds", because=["pages.md:3", "pages.md:125"]).id
+    assert len(space.engine.ledger.get(known).evidence_refs) == 2
+    branch(space, repository, "feature", {"pages.md": f"# First\n\nNew.\n\n{pages[1]}"})
+    assert partly_changed(space) == []
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    (explanation,) = partly_changed(space)
+    assert "no longer contains 'Nine seconds.'" in explanation
+
+
+@pytest.mark.parametrize("again", ["decide", "replace"])
+def test_recorded_again_replaces_evidence_that_is_gone(space, repository, again):
+    space.decide("A call is tried three times", because=["README.md:1"])
+    change_main(space, repository, {"retry.py": FIVE})
+    assert len(partly_changed(space)) == 1
+    if again == "decide":
+        space.decide("A call is tried three times", because=["README.md:1"])
+    else:
+        space.replace("A call is tried three times", "A call is tried three times")
+    assert partly_changed(space) == []
+    assert len(evidence(space)) == (1 if again == "decide" else 2)
+
+
+def test_replacing_by_the_same_words_confirms_a_decision(space, repository):
+    known = decision(space).object_id
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    assert space.replace(known, "A call is tried three times").id == known
+    assert stale_findings(space) == []
+    assert state(space) == ("active", True, "")
+
+
+def test_deleted_branch_reports_nothing_stale_again(space, repository):
+    branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
+    assert change_main(space, repository, {"retry.py": FIVE}).staled == (decision(space).object_id,)
+    repository.git("branch", "-q", "-D", "feature")
+    assert add(space, repository).staled == ()
+    assert state(space)[0] == "stale"
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_decision_replaced_on_the_branch_is_withdrawn_there(space, repository, withdrawn):
+    old = decision(space).object_id
+    new = replace_on_feature(space, repository)
+    switch(repository, "feature")
+    report = space.query("search", input={"text": "A call is tried"}, options={"withdrawn": withdrawn})
+    assert {hit.object_id for hit in report.hits if hit.type == "knowledge"} == {new, *([old] if withdrawn else [])}
+    pack = space.query("context", input={"task": "How often is a call tried?"}, options={"withdrawn": withdrawn}).pack
+    assert old not in {item.object_id for item in pack.items} or withdrawn

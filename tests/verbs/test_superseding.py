@@ -1,6 +1,7 @@
 import pytest
 
 import treering
+from treering.core.characters import named
 from treering.testing import HashingEmbedder
 
 LIMIT = {
@@ -32,8 +33,7 @@ def test_superseding_by_the_same_payload_changes_the_words(space, fields, change
     assert {name: getattr(changed, name) for name in change} == change
     assert (changed.status, changed.revision) == ("active", old.revision + 1)
     assert report.warnings == (
-        f"{old.id} already states the same for the same time: its {next(iter(change))} changed, "
-        "and nothing was superseded.",
+        f"{named(old.title)} already states the same, so only its {next(iter(change))} changed.",
     )
 
 

@@ -244,10 +244,14 @@ RESTATED = (Decision, Constraint, Preference, Fact)
 
 
 def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[str, Any]:
+    """Return the input of the statement that replaces another one; with the same words it states the same."""
+    payload = item.payload.model_dump(mode="json", exclude_none=True)
     match item.payload:
+        case Decision() | Constraint() | Preference() | Fact() if not why and _is_same(text, item.title):
+            call = _knowledge(item.kind, item.title, payload, because)
         case Decision(question=question, outcome=outcome):
-            own = normalise_text(question) == normalise_text(outcome)
-            call = decide(text, because, question="" if own else question, why=why, instead_of=[outcome])
+            own = "" if _is_same(question, outcome) else question
+            call = decide(text, because, question=own, why=why, instead_of=[outcome])
         case Constraint(scope=applies_to):
             call = rule(text, because, applies_to=applies_to, why=why)
         case Preference(scope=applies_to):
@@ -260,6 +264,10 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
                 hint=f"Record its replacement, then: treering crystallize {item.id} --by ID",
             )
     return dict(call.input) if isinstance(call.input, dict) else {}
+
+
+def _is_same(text: str, title: str) -> bool:
+    return normalise_text(text) == normalise_text(title)
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -25,6 +25,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.decision_records import ReplacedRecord
 from treering.verbs.envelope import Call, Value
 from treering.verbs.replaced_turns import ReplacingTurn
+from treering.verbs.trees import CHANGED
 
 USUAL = frozenset({"active", "finalized", "open"})
 """Statuses that need no mention."""
@@ -283,9 +284,12 @@ def _paths(call: Call, ways: WaysBack, keys: Sequence[int]) -> dict[int, list[st
 
 
 def shown_status(status: str, *, current: bool, note: str = "") -> str:
-    """Return a status for people with its note; `over` is added to a status that does not imply it."""
+    """Return a status for people with its note; `over` is added to a status that does not imply it.
+
+    Lines that are gone in the tree of the caller make it stale there, as in the brief.
+    """
     if note.startswith(SUPERSEDED):
         return note
     if note:
-        return f"{status}, {note}"
+        return f"{'stale' if note.startswith(CHANGED) else status}, {note}"
     return status if current or status not in _CURRENT_STATUSES else f"{status}, over"

@@ -27,6 +27,7 @@ from treering.core.writing.integrity import (
     GAVE_WAY,
     check_acyclic,
     copies_of,
+    holds,
     is_backed,
     is_newly_disputed,
     rename_references,
@@ -330,12 +331,18 @@ def find_duplicate(item: Knowledge, draft: Draft) -> Knowledge | None:
 
 
 def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> OperationResult:
-    """Merge an exact duplicate into existing knowledge: add its evidence and subjects."""
+    """Merge an exact duplicate into existing knowledge: add its evidence and subjects.
+
+    The evidence of an active duplicate replaces evidence that is gone.
+    """
     known = {(ref.source_id, ref.segment_id, ref.role) for ref in existing.evidence_refs}
     fresh = tuple(ref for ref in item.evidence_refs if (ref.source_id, ref.segment_id, ref.role) not in known)
     changes: dict[str, Any] = {}
-    if fresh:
-        changes["evidence_refs"] = existing.evidence_refs + fresh
+    remaining = existing.evidence_refs
+    if item.status == "active" and item.evidence_refs:
+        remaining = tuple(ref for ref in remaining if holds(ref, draft))
+    if (refs := remaining + fresh) != existing.evidence_refs:
+        changes["evidence_refs"] = refs
     if is_newly_disputed(item, existing.evidence_refs) or (item.status == "contested" and item.disputed):
         changes["disputed"] = True
     if subjects := merge_unique(existing.subject_refs, item.subject_refs):

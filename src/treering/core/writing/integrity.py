@@ -355,7 +355,7 @@ def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
     visited.add(item.id)
     return (
         _declared_outright(item)
-        or any_place_holds(item.evidence_refs, lambda ref: _holds(ref, draft))
+        or any_place_holds(item.evidence_refs, lambda ref: holds(ref, draft))
         or any(
             parent.status in _LIVE and _is_backed(parent, draft, visited=visited)
             for parent in draft.knowledge(item.derived_from)
@@ -372,7 +372,7 @@ def _is_backed_summary(item: Knowledge, draft: Draft) -> bool:
         return item.memory_source == "user_declared"
     parents = draft.knowledge(item.derived_from)
     return (
-        all(_holds(ref, draft) for ref in item.evidence_refs)
+        all(holds(ref, draft) for ref in item.evidence_refs)
         and len(parents) == len(item.derived_from)
         and all(parent.status in _LIVE or continues(item, parent) for parent in parents)
     )
@@ -386,7 +386,8 @@ def _is_earlier_version(item: Knowledge) -> bool:
     return item.status == "superseded" and isinstance(item.payload, Summary)
 
 
-def _holds(ref: EvidenceRef, draft: Draft) -> bool:
+def holds(ref: EvidenceRef, draft: Draft) -> bool:
+    """Return whether evidence exists now, on any branch."""
     source = draft.cited(ref.source_id, ref.segment_id)
     return source is not None and source.status == "active" and source.segment is not None
 

@@ -1,5 +1,6 @@
 """A change of a repository, and the beliefs of its own records and of a space before it."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,6 +30,10 @@ _LIMITS = ReadLimits()
 _MOST_BYTES = 256_000_000
 """The maximum size of all texts of a change in memory."""
 _NO_TEXT = b"\0"
+_RENAMED_SHARE = 0.5
+"""The share of an uncommitted file that must be in a deleted file, if that was renamed; the default of git."""
+_MAX_PAIRS = 10_000
+"""The most pairs of deleted and added files that are compared by lines; of more, only equal files are renamed."""
 _BELIEVED = ("candidate", "active", "contested", "stale")
 
 
@@ -182,16 +187,44 @@ class BranchChange:
             if old != new:
                 kind: ChangeKind = "modified" if old and new else "added" if new else "deleted"
                 moved = TreeChange("renamed" if old and new and before != work.path else kind, work.path, before)
-                paths[work.path] = TouchedFile(moved, old, new, self._lines(old, data))
-        return replace(self, files=tuple(paths[path] for path in sorted(paths)), uncommitted=uncommitted)
+                paths[work.path] = TouchedFile(moved, old, new, ())
+        files = replace(self, uncommitted=uncommitted)._with_renames([paths[path] for path in sorted(paths)])
+        return replace(self, files=tuple(files), uncommitted=uncommitted)
 
-    def _lines(self, old: str, data: bytes | None) -> tuple[TouchedLines, ...]:
-        one, other = (self.text(old) or "").splitlines(), (_text(data or b"") or "").splitlines()
+    def _with_renames(self, files: Sequence[TouchedFile]) -> Iterator[TouchedFile]:
+        """Yield files with their changed lines; a deleted and an added file with the same lines are a renamed file."""
+        self.read(blob for one in files for blob in (one.old, one.new))
+        deleted, added = [one for one in files if not one.new], [one for one in files if not one.old]
+        is_many = len(deleted) * len(added) > _MAX_PAIRS
+        parts = {blob: self._parts(blob, whole=is_many) for one in (*deleted, *added) if (blob := one.old or one.new)}
+        pairs = [(_shared(parts[gone.old], parts[one.new]), gone, one) for gone in deleted for one in added]
+        moved: dict[str, TouchedFile] = {}
+        for share, gone, one in sorted(pairs, key=lambda pair: -pair[0]):
+            if share >= _RENAMED_SHARE and gone.change.path not in moved and one.change.path not in moved:
+                change = TreeChange("renamed", one.change.path, gone.change.before)
+                moved[gone.change.path] = moved[one.change.path] = TouchedFile(change, gone.old, one.new, ())
+        for one in files:
+            now = moved.get(one.change.path, one)
+            if now.change.path == one.change.path:
+                yield replace(now, lines=now.lines or self._lines(now.old, now.new))
+
+    def _parts(self, blob: str, *, whole: bool) -> Counter[str]:
+        """Return the lines of a text; its object id if it is compared as a whole, empty or unreadable."""
+        return Counter(([] if whole else (self.text(blob) or "").splitlines(keepends=True)) or [blob])
+
+    def _lines(self, old: str, new: str) -> tuple[TouchedLines, ...]:
+        before, after = ((self.text(blob) or "").splitlines() for blob in (old, new))
         return tuple(
             TouchedLines(first + (end > first), end - first, start + (stop > start), stop - start)
-            for first, end, start, stop in changed_stretches(one, other)
+            for first, end, start, stop in changed_stretches(before, after)
             if end > first or stop > start
         )
+
+
+def _shared(one: Counter[str], other: Counter[str]) -> float:
+    """Return the share of the larger of two texts that both contain."""
+    common, *sizes = (sum(map(len, lines.elements())) for lines in (one & other, one, other))
+    return common / max(sizes)
 
 
 def _resolve(repository: GitRepository, base: str) -> str:
@@ -261,28 +294,37 @@ def held_beliefs(ledger: Ledger, paths: Mapping[str, str], change: BranchChange)
     for item in items:
         if not isinstance(item, Knowledge):
             continue
-        proofs, others = _proofs(ledger, item, paths)
+        proofs, others = _proofs(ledger, item, paths, change)
         if not (proofs and _is_replaced(ledger, item, paths, change)):
             beliefs.append(Belief(item, proofs, others, held=True))
     return beliefs
 
 
-def _proofs(ledger: Ledger, item: Knowledge, paths: Mapping[str, str]) -> tuple[tuple[RestingLines, ...], int]:
-    """Return the evidence of knowledge in touched files, and the number of other pieces of evidence."""
-    proofs, others = [], 0
-    for ref in item.evidence_refs:
-        if ref.role != "supports":
-            continue
+def _proofs(
+    ledger: Ledger, item: Knowledge, paths: Mapping[str, str], change: BranchChange
+) -> tuple[tuple[RestingLines, ...], int]:
+    """Return the evidence of knowledge in touched files, and the number of other pieces of evidence.
+
+    The same words at several paths of a file that was renamed are one piece. Other branches may have other paths.
+    """
+    refs = [ref for ref in item.evidence_refs if ref.role == "supports"]
+    places = {one: head.origin.partition("#") for one, head in ledger.heads({ref.source_id for ref in refs}).items()}
+    roots = {places[one][0] for one in places if one in paths}
+    proofs: dict[tuple[str, str], RestingLines] = {}
+    others = 0
+    for ref in refs:
         path = paths.get(ref.source_id)
         try:
             segment = ledger.segment(ref.source_id, ref.segment_id) if path else None
         except NotFound:  # erased
             continue
+        root, _, elsewhere = places.get(ref.source_id, ("", "", ""))
         if path and segment:
-            proofs.append(RestingLines(path, _cited_lines(ref, segment)))
-        else:
+            lines = _cited_lines(ref, segment)
+            proofs.setdefault((path, lines.excerpt), RestingLines(path, lines))
+        elif root not in roots or elsewhere in change.before:
             others += 1
-    return tuple(proofs), others
+    return tuple(proofs.values()), others
 
 
 def _is_replaced(ledger: Ledger, item: Knowledge, paths: Mapping[str, str], change: BranchChange) -> bool:
@@ -293,7 +335,7 @@ def _is_replaced(ledger: Ledger, item: Knowledge, paths: Mapping[str, str], chan
         proof
         for one in replacements
         if isinstance(one, Knowledge) and is_current(one)
-        for proof in _proofs(ledger, one, paths)[0]
+        for proof in _proofs(ledger, one, paths, change)[0]
     ]
     texts = ((change.text(change.place_now(one.path)[1]) or "", one.segment.excerpt) for one in lines)
     return any(find_lines(words, text) for text, words in texts)

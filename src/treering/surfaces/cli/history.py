@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -12,13 +13,16 @@ from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
 from treering.core.declarations import is_declaration
+from treering.core.errors import NotFound
 from treering.core.objects import Source
+from treering.core.versions import known_branches
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import EVERYTHING, Envelope, parse
+from treering.verbs.ingest.renames import OTHER_PATH
 from treering.verbs.query.recent import (
     JOINED,
     RECENT,
@@ -101,6 +105,7 @@ def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Itera
     """Yield events: the files of one ingest and the entries of one merge are one event, other changes one each."""
     ingest: _Ingest | None = None
     merge: list[RecentChange] = []
+    followed: set[str] = set()
     for change, head in changes:
         if merge and change.patch_id != merge[0].patch_id:
             yield _of_merge(merge)
@@ -115,7 +120,10 @@ def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Itera
         if is_read:
             ingest = ingest or _Ingest(change, change.timestamp)
             ingest.add(change, head)
-        if not is_read or _is_of_confirmed(change, head):
+        if change.reason == OTHER_PATH:
+            followed.add(head.id)
+        is_moved = change.event_type == "evidence_lost" and head.id in followed
+        if not is_moved and (not is_read or _is_of_confirmed(change, head)):
             yield from _of_object(change, head)
     if merge:
         yield _of_merge(merge)
@@ -147,13 +155,15 @@ class _Ingest:
     map: str = ""
     """The id of the map of a repository, which is no file."""
     patches: dict[str, None] = field(default_factory=dict)
+    start: int = 0
+    """The sequence number of its oldest change."""
 
     def contains(self, change: AuditEvent) -> bool:
         same = (change.reason, change.actor) == (self.first.reason, self.first.actor)
         return same and (self.oldest - change.timestamp).total_seconds() < _SAME_INGEST_SECONDS
 
     def add(self, change: AuditEvent, head: Head) -> None:
-        self.oldest = change.timestamp
+        self.oldest, self.start = change.timestamp, change.seq
         self.patches[change.patch_id] = None
         if head.type != "source":
             return
@@ -163,7 +173,7 @@ class _Ingest:
             self.files[head.id] = (change.event_type, head)
 
     def event(self, ledger: Ledger) -> LoggedEvent:
-        commit = _commit_of(ledger, self.map, self.first.seq) if self.map else ""
+        commit = _commit_read(ledger, self.map, after=self.start - 1, until=self.first.seq) if self.map else ""
         counts = Counter(event for event, _ in self.files.values())
         target = self.first.reason.removeprefix(_INGEST)
         thing, origin = ("text", "") if target == _NOTES else ("file", f" ({target})")
@@ -192,7 +202,15 @@ def _of_object(change: AuditEvent, head: Head) -> Iterator[LoggedEvent]:
         yield LoggedEvent(change.timestamp, change.actor, what, head.title, head.id, patches, change.reason)
 
 
-def _commit_of(ledger: Ledger, identity: str, sequence: int) -> str:
-    """Return the commit of a repository's map as of some event; empty if it has none."""
-    item = ledger.get(identity, as_of=sequence)
-    return str(item.payload.get("commit") or "") if isinstance(item, Source) else ""
+def _commit_read(ledger: Ledger, identity: str, *, after: int, until: int) -> str:
+    """Return the commit of the branch that was read between two events, by a repository's map; else of its first."""
+    payloads: list[Mapping[str, Any]] = []
+    for sequence in (after, until):
+        with suppress(NotFound):
+            item = ledger.get(identity, as_of=sequence)
+            payloads += [item.payload] if isinstance(item, Source) else []
+    if len(payloads) == 2:
+        for name, commit in known_branches(payloads[1]).items():
+            if commit != known_branches(payloads[0]).get(name):
+                return commit
+    return str(payloads[-1].get("commit") or "") if payloads else ""

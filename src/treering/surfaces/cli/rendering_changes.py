@@ -397,7 +397,11 @@ def _resolving_commands(one: Finding, number: str) -> str:
     """Return the commands that resolve stale or contradicting statements."""
     knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
     if one.rule in _DOUBTFUL and knowledge:
-        archive = "" if one.after_merge else f", or treering crystallize {knowledge[0]} --status archived"
+        archive = (
+            ""
+            if one.after_merge or one.rule == "partly-changed"
+            else f", or treering crystallize {knowledge[0]} --status archived"
+        )
         return f'treering replace {number or knowledge[0]} "…"{archive}'
     if one.rule == "contradiction" and len(knowledge) > 1:
         first, second, *_ = knowledge

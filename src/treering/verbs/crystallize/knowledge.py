@@ -30,6 +30,7 @@ from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.index_warnings import behind_warning
+from treering.verbs.scoped_ledger import whole
 
 _MIN_LIKENESS = 0.6
 """The share of their words that two statements have in common to be shown as possible duplicates."""
@@ -233,10 +234,7 @@ def _reword(
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
     """Give knowledge the words and the evidence of a new version with the same statement."""
-    is_inherited = any(one.inherited for one in evidence)
-    refs = item.evidence_refs if is_inherited else _united(old.evidence_refs, item.evidence_refs)
-    if is_inherited and old.status == "active":
-        refs = old.evidence_refs
+    refs = _united(_present(call, old.evidence_refs), item.evidence_refs)
     described = item.model_copy(update={"evidence_refs": refs})
     changes = {
         name: value
@@ -247,15 +245,23 @@ def _reword(
     operations = changing(old, changes, status, revision=revision)
     if not operations:
         raise InvalidInput(
-            f"{old.id} already states the same.",
+            f"{named(old.title)} already states the same.",
             hint="Give another payload or a later valid_from, or other words or evidence.",
             details={"id": old.id},
         )
-    what = ", ".join(sorted(changes)) or "status"
-    warning = f"{old.id} already states the same for the same time: its {what} changed, and nothing was superseded."
+    what = ", ".join(sorted(changes)).replace("evidence_refs", "evidence") or "status"
+    warning = f"{named(old.title)} already states the same, so only its {what} changed."
     return submit(
         call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=(warning,)
     )
+
+
+def _present(call: Call, refs: Sequence[EvidenceRef]) -> list[EvidenceRef]:
+    """Return the evidence that exists on some branch."""
+    ledger = whole(call.engine.ledger)
+    active = {one for one, head in ledger.heads({ref.source_id for ref in refs}).items() if head.status == "active"}
+    present = ledger.segments([(ref.source_id, ref.segment_id) for ref in refs])
+    return [ref for ref in refs if ref.source_id in active and (ref.source_id, ref.segment_id) in present]
 
 
 def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:

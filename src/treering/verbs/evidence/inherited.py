@@ -95,6 +95,6 @@ def _resolved(resolver: Resolver, source: Source, cited: Sequence[_Cited]) -> It
     for number, (ref, segment) in enumerate(cited):
         if lines := lines_now(ref, segment, stored):
             ranges.setdefault("together" if ref.together else str(number), []).append(lines)
-    for parts in ranges.values():
-        first, last = min(start for start, _ in parts), max(end for _, end in parts)
+    spans = ((min(start for start, _ in parts), max(end for _, end in parts)) for parts in ranges.values())
+    for first, last in dict.fromkeys(spans):
         yield resolver.cited_lines(source, first, last)

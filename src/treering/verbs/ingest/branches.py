@@ -56,6 +56,22 @@ def with_losses(
     return tuple(ref.model_copy(update={"lost_on": cited.get(ref, ref.lost_on)}) for ref in refs)
 
 
+def cites_new_lines(refs: Iterable[EvidenceRef], before: Source, here: Iterable[Segment], read: BranchRead) -> bool:
+    """Return whether a branch got cited lines of a source by its reading, such as after a merge.
+
+    Its knowledge was recorded again with these lines on another branch. Lines that only moved there are not new.
+    `here`: the segments on the branch that was read.
+    """
+    contents = contents_before(before.origin, before.fingerprint, read)
+    had = {one.segment_id for one in segments_on(before.segments, contents)}
+    segments = {one.segment_id: one for one in before.segments}
+    cited = [ref for ref in refs if ref.source_id == before.id and ref.segment_id in segments]
+    quotes = {ref.segment_id: ref.quote(segments[ref.segment_id]) for ref in cited}
+    known = {quotes[one] for one in had & quotes.keys()}
+    arrived = quotes.keys() & {one.segment_id for one in here} - had
+    return any(quotes[one] not in known for one in arrived)
+
+
 def segments_on(segments: Iterable[Segment], contents: str | None) -> list[Segment]:
     """Return the segments that some contents of a source have, in their order there."""
     here = [one for segment in segments if (one := segment.in_contents(contents))]

@@ -16,6 +16,7 @@ from treering.ports.ledger import SourceState
 from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.verbs.ingest.branches import (
     branch_payload,
+    cites_new_lines,
     contents_here,
     read_of,
     restricted,
@@ -389,6 +390,9 @@ class SourceChanges:
         now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if _place(one) in refs), *refs.values())))
         if read := read_of(before.origin, self._branches):
             now = with_losses(now, before, carried.segments, versions, read)
+            if cites_new_lines(item.evidence_refs, before, here, read):
+                remaining = {segment.segment_id for segment in carried.segments}
+                now = tuple(one for one in now if one.source_id != before.id or one.segment_id in remaining)
             lost_before = {_place(one) for one in item.evidence_refs if read.branch in one.lost_on}
             lost_now = {_place(one) for one in now if read.branch in one.lost_on}
             if lost_now - lost_before and not any_place_holds(now, lambda ref: _place(ref) not in lost_now):

@@ -12,6 +12,9 @@ from treering.ports.ledger import Ledger
 from treering.verbs.ingest.batch import BatchWriter, committed, lines_in_source
 from treering.verbs.ingest.known import is_live
 
+OTHER_PATH = "The file has another path on a branch."
+"""The reason of patches that add evidence in renamed files."""
+
 
 def follow_renames(writer: BatchWriter) -> Iterator[Receipt]:
     """Add evidence in files that have another path on the branch just read; other branches keep theirs.
@@ -23,7 +26,7 @@ def follow_renames(writer: BatchWriter) -> Iterator[Receipt]:
         for item in filter(is_live, writer.known_sources.citing(before)):
             source = writer.known_sources.whole(now)
             refs = united(one for ref in item.evidence_refs for one in _followed(ref, before, source, ledger))
-            yield from _with_evidence(item, refs, "The file has another path on a branch.", writer)
+            yield from _with_evidence(item, refs, OTHER_PATH, writer)
 
 
 def drop_unmerged(writer: BatchWriter, sources: Collection[str]) -> Iterator[Receipt]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
 from treering.core.filters import And, Compare
-from treering.core.objects import Node
+from treering.core.objects import Knowledge, Node
 from treering.core.patch import (
     AddLink,
     Link,
@@ -333,9 +333,17 @@ class Run:
         left = self.account.staled[before:]
         if left and not self._writer.dry_run:
             archived, receipts = archive_unmerged(self._writer, left, names)
-            self.account.staled[before:] = [identity for identity in left if identity not in archived]
+            self.account.staled[before:] = [
+                identity for identity in left if identity not in archived and not self._was_lost(identity, read)
+            ]
             self._account_for(receipts)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+
+    def _was_lost(self, identity: str, read: BranchRead) -> bool:
+        """Return whether an earlier reading reported that the branch being read lost the lines of knowledge."""
+        item = self._engine.ledger.get(identity)
+        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        return identity not in self._writer.lost and any(read.branch in ref.lost_on for ref in refs)
 
     def _account_for(self, receipts: Iterable[Receipt]) -> None:
         """Count patches that were committed after the batches."""

@@ -67,7 +67,7 @@ def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
         after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
-        advice = _ON_BRANCH if after_merge else "Verify it against the current sources, or archive it."
+        advice = _ON_BRANCH if after_merge else "Replace it, by the same words if it is still true, or archive it."
         yield Finding(
             rule="stale",
             severity="warning",
@@ -92,9 +92,9 @@ def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Finding]:
             rule="partly-changed",
             severity="warning",
             ids=(item.id, *seen.told(ref.source_id for ref in lost)),
-            explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
-            f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against the current sources, "
-            "and remove the evidence that is gone.",
+            explanation=f"Part of the evidence for {named(item.title)} changed: "
+            f"{' '.join(_loss(ref, seen) for ref in lost)} Replace it, by the same words if it is still true: "
+            "they get the current lines as evidence.",
             fix=fix,
             fix_summary="Point the evidence to the new place of its text." if fix else "",
         )

@@ -52,7 +52,7 @@ from treering.verbs.read_reports import (
 from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations
-from treering.verbs.trees import notes_of
+from treering.verbs.trees import REPLACED, notes_of
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
@@ -173,8 +173,11 @@ def _items(
     resting = knowledge_on(call, cited, altered)
     candidates = candidates_of(results, attached, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
-    notes = {**notes_on(call, candidates.items), **notes_of_replaced_records(candidates.items, records)}
+    noted = notes_on(call, candidates.items)
+    replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}
+    notes = {**noted, **notes_of_replaced_records(candidates.items, records)}
     beliefs = belief_items(results, candidates, citing, notes, reach)
+    beliefs = [one for one in beliefs if one.item.object_id not in replaced_here]
     return combined(beliefs, passages, resting, results.question, reach)
 
 

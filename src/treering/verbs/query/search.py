@@ -40,7 +40,7 @@ from treering.verbs.read_reports import (
 from treering.verbs.reading import Asked, SearchOptions, note_recalled, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
-from treering.verbs.trees import notes_of
+from treering.verbs.trees import REPLACED, notes_of
 
 _FRAME_TOKENS = 60
 """Tokens of ids, place and score around the text of a hit."""
@@ -115,12 +115,15 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=options.limit)
     ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
     replaced = records | replaced_turns | replaced
-    found = replace(found, hits=without_declarations(ordered, found, replaced))
+    hits = without_declarations(ordered, found, replaced)
+    notes = notes_of(call.tree, engine.ledger, hits)
+    if not reach.withdrawn:
+        hits = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
+    found = replace(found, hits=hits)
     note_recalled(engine, found.hits)
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
-    notes = notes_of(call.tree, engine.ledger, found.hits)
-    hits = tuple(
+    shown = tuple(
         show(
             hit,
             now=now,
@@ -132,8 +135,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         for hit in found.hits
     )
     if by_source:
-        hits = tuple(_grouped(hits))[: options.limit]
-    shown, left_out = _fit(hits, options.max_tokens)
+        shown = tuple(_grouped(shown))[: options.limit]
+    shown, left_out = _fit(shown, options.max_tokens)
     query = LineQuery(given.text)
     if options.lines:
         roles = {place_of_hit(hit): hit.head.role for hit in found.hits}
