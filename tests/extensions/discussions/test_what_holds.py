@@ -211,7 +211,7 @@ def test_looked_up_replacement_has_no_flags_of_the_replaced(space):
     assert "ignore_instructions" in old.shown.flags
 
 
-CONTACT = ("Our contact at Lumen is Ortega, room 4 of the mill", "Ortega quit the job and left for Lisbon")
+CONTACT = ("Our contact at Lumen is Ortega, room 4 of the mill", "Ortega has left the company")
 PASSPORT = ("I need to renew my passport", "passport is renewed")
 CALVES = ("calves get two litres of milk in the morning", "and in the evening?", "three")
 

@@ -11,8 +11,8 @@ from typing import Any
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
 from treering.extensions.code.file_changes import (
-    SENDING,
     OURS,
+    SENDING,
     GitHook,
     HookCommands,
     hooks_of,

@@ -16,6 +16,7 @@ from treering.extensions.statements.pairs import (
     kinds_of,
     may_change,
     objections,
+    same_words,
 )
 from treering.extensions.statements.statement import Statement, ValueKind
 from treering.extensions.statements.trees import TREES, trees_in
@@ -138,15 +139,10 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
         "old words": len(old.text.split()),
         "old things": len(old.things),
         "old values": len(old.values),
-        "same words": _same_words(new, old),
+        "same words": same_words(new, old),
         "messages": new.message - old.message,
         "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
     }
-
-
-def _same_words(new: Statement, old: Statement) -> float:
-    """Return the share of words that both have, small ones included: `Lena takes …` and `Omar takes …`."""
-    return len(new.words & old.words) / max(1, len(new.words | old.words))
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:

@@ -20,7 +20,7 @@ from treering.extensions.statements.statement import Relation, RelationKind, Sta
 LIKELY = 0.13
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-LIKELY_ANYWAY = 0.4
+LIKELY_ANYWAY = 0.55
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
