@@ -4,6 +4,8 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
+from treering.core.patch import Supersede
+from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -428,6 +430,90 @@ def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, reposito
     assert state(space) == ("active", False, GONE)
     switch(repository, "main")
     assert state(space) == ("active", True, "")
+
+
+def statuses(space, *ids):
+    return [space.engine.ledger.get(one).status for one in ids]
+
+
+def supersede(space, old, by):
+    """Replace knowledge by other existing knowledge; return the id of the patch."""
+    ledger = space.engine.ledger
+    operation = Supersede(id=old, expected_revision=ledger.get(old).revision, by=by)
+    return ledger.commit(
+        new_patch(space.engine, [operation], author=space.engine.author, reason="Test.").value
+    ).patch_id
+
+
+def decide_on_feature(space, repository):
+    """Return the ids of the decision, and of one about another file on a branch that is to replace it."""
+    branch(space, repository, "feature", {"new.py": FIVE})
+    return decision(space).object_id, space.decide("A call is tried five times", because=["new.py:3"]).id
+
+
+def test_going_back_to_a_decision_supersedes_the_other_alone(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    supersede(space, five, three)
+    assert statuses(space, three, five) == ["active", "superseded"]
+    assert [(one.source, one.target) for one in space.engine.ledger.links(three)] == [(three, five)]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_undone_replacement_returns_the_decision(space, repository, merged):
+    three, five = decide_on_feature(space, repository)
+    patch = supersede(space, three, five)
+    if merged:
+        switch(repository, "main")
+        repository.git("merge", "-q", "feature")
+        add(space, repository)
+    space.engine.ledger.revert(patch, by=space.engine.author, reason="Undo.")
+    assert statuses(space, three, five) == ["active", "active"]
+    space.engine.ledger.verify()
+
+
+def test_undone_replacement_is_stale_without_its_lines(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    three, five = decision(space).object_id, space.decide("A call is tried five times", because=["retry.py:3"]).id
+    patch = supersede(space, three, five)
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    space.engine.ledger.revert(patch, by=space.engine.author, reason="Undo.")
+    assert statuses(space, three, five) == ["stale", "active"]
+
+
+def test_restored_decision_stays_current(space, repository):
+    repository.commit({"new.py": FIVE})
+    add(space, repository)
+    three, five = decision(space).object_id, space.decide("A call is tried five times", because=["new.py:3"]).id
+    supersede(space, three, five)
+    for status in ("archived", "active"):
+        space.crystallize("knowledge", input={"id": three, "status": status})
+    repository.commit({"retry.py": f"# Above.\n{THREE}"})
+    add(space, repository)
+    assert state(space) == ("active", True, "")
+    for limit in (FIVE, THREE):
+        repository.commit({"retry.py": limit})
+        add(space, repository)
+    assert state(space) == ("active", True, "")
+    supersede(space, five, three)
+    assert statuses(space, three, five) == ["active", "superseded"]
+
+
+def test_branch_names_of_other_repositories_mean_nothing(space, repository, tmp_path, monkeypatch):
+    _, five = decide_on_feature(space, repository)
+    other = Scratch(tmp_path / "beta")
+    other.commit({"README.md": "# Beta\n"})
+    monkeypatch.chdir(other.folder)
+    add(space, other)
+    branch(space, other, "feature", {"queue.md": "Messages stay a week.\n"})
+    week = space.decide("Messages stay a week", because=["queue.md:1"]).id
+    supersede(space, week, five)
+    assert statuses(space, week, five) == ["active", "active"]
+    switch(repository, "main")
+    delete_feature(space, repository)
+    assert statuses(space, week, five) == ["active", "archived"]
 
 
 def test_fact_replaced_on_a_branch_is_contested_on_none(space, repository):

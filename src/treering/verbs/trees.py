@@ -333,7 +333,10 @@ def _notes_of_evidence(
 
 
 def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequence[Link]]) -> dict[str, str]:
-    """Return the notes of knowledge whose replacement applies in the tree, but not on all branches."""
+    """Return the notes of knowledge whose replacement applies in the tree, but not on the first branch.
+
+    Otherwise the knowledge would be superseded, unless a person restored it.
+    """
     by = {
         identity: [link.source for link in each if (link.type, link.target) == ("supersedes", identity)]
         for identity, each in links.items()
@@ -343,14 +346,22 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
         return {}
     (read,) = ledger.read([ObjectRequest(objects=wanted)])
     new = {one.id: one for one in read.objects.values() if isinstance(one, Knowledge) and is_current(one)}
-    notes, _ = _notes_of_evidence(tree, ledger, new.values())
-    here = {one for one in new if not notes[one].startswith((_ELSEWHERE, _NOWHERE))}
+    first = AskedTree(replace(tree.view, branch=tree.view.leading, name=tree.view.leading, changed={}))
+    here, on_first = (
+        {one for one, note in _notes_of_evidence(each, ledger, new.values())[0].items() if not _is_elsewhere(note)}
+        for each in (tree, first)
+    )
+    here -= on_first
     applied = {old: one for old, each in by.items() for one in each if one in here}
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
 def _gone_lines(path: str) -> str:
     return f"{CHANGED}these lines of {path} are gone"
+
+
+def _is_elsewhere(note: str) -> bool:
+    return note.startswith((_ELSEWHERE, _NOWHERE))
 
 
 def _elsewhere(branches: Iterable[str]) -> str:
