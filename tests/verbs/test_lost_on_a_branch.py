@@ -1,10 +1,13 @@
 """Knowledge is stale on a branch that lost its lines, and current on the branches that have them."""
 
+from itertools import pairwise
+
 import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
 from treering.core.patch import Supersede
+from treering.core.writing import replacement
 from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
@@ -583,3 +586,22 @@ def test_replacement_that_main_lost_still_replaces(space, repository):
     assert report.staled == (new,)
     assert sections(space) == {"Stale": ["A call is tried five times (retry.py:3 changed)"]}
     assert state(space)[0] == "superseded"
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_deleted_branch_returns_what_an_earlier_version_superseded(space, repository, monkeypatch, steps):
+    three = decision(space).object_id
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    ids = [space.decide(f"A call is tried {one} times", because=["retry.py:3"]).id for one in ("five", "six")[:steps]]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(replacement, "_replaces", lambda *_: True)  # replaced on all branches at once
+        for old, by in pairwise([three, *ids]):
+            supersede(space, old, by)
+    assert statuses(space, three, ids[-1]) == ["superseded", "active"]
+    switch(repository, "main")
+    report = delete_feature(space, repository)
+    assert state(space) == ("active", True, "")
+    assert statuses(space, ids[-1]) == ["archived"]
+    assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
+    assert space.engine.ledger.links(three) == []
+    space.engine.ledger.verify()

@@ -45,6 +45,7 @@ from treering.verbs.ingest.batch import (
     archive_unmerged,
     proposal_key,
     reactivate,
+    return_replaced,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
@@ -336,6 +337,12 @@ class Run:
             self.account.staled[before:] = [identity for identity in left if identity not in archived]
             self._account_for(receipts)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+            returned = return_replaced(self._writer, archived)
+            self._account_for(returned.values())
+            if returned:
+                self.account.warnings.append(
+                    f"{len(returned)} active again because what replaced it was archived: {', '.join(returned)}."
+                )
 
     def _account_for(self, receipts: Iterable[Receipt]) -> None:
         """Count patches that were committed after the batches."""
