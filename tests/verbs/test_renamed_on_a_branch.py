@@ -205,3 +205,11 @@ def test_merge_of_a_renamed_and_changed_file_leaves_one_source(space, repository
     assert sections(space) == {"Decided": ["A call is tried five times", "A wait is nine seconds"]}
     assert places(space, wait) == ["again.py:6-7"]
     assert problems(space) == []
+
+
+def test_lines_that_main_loses_are_reported_after_a_rename(space, repository):
+    switch(repository, "main")
+    repository.commit({"retry.py": FIVE})
+    assert add(space, repository).staled == (decision(space).object_id,)
+    switch(repository, "feature")
+    assert is_current(space)
