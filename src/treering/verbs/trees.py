@@ -27,6 +27,7 @@ from treering.core.versions import (
     HeldContents,
     TreeView,
     branches_with,
+    contents_with,
     is_blob,
     known_branches,
     places_of_branches,
@@ -329,7 +330,37 @@ def _notes_of_evidence(
     refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in items for ref in item.evidence_refs)
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
-    return {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}, found.links
+    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}
+    absent = [item for item in items if notes[item.id] and _has_no_file(tree.view, item, found)]
+    renamed = _under_other_paths(tree.view, ledger, absent, found) if absent else frozenset()
+    return {one: "" if one in renamed else note for one, note in notes.items()}, found.links
+
+
+def _has_no_file(view: TreeView, item: Knowledge, found: ObjectsFound) -> bool:
+    heads = [found.heads[ref.source_id] for ref in item.evidence_refs if ref.source_id in found.heads]
+    return not any(view.stands(head.origin, head.fingerprint) for head in heads)
+
+
+def _under_other_paths(
+    view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
+) -> frozenset[str]:
+    """Return the ids of knowledge whose file is in the tree under another path, with the same contents.
+
+    Readings add evidence at that path, unless they ended early or may only propose, or an earlier version made them.
+    """
+    here: set[str | None] = set()
+    for scope in {head.scope for head in found.heads.values() if view.has(head.origin)}:
+        states = ledger.sources(scope=scope, root=view.root).items()
+        here |= {view.contents(origin, one.fingerprint) for origin, one in states if one.status == "active"}
+    return frozenset(
+        item.id
+        for item in items
+        for ref in item.evidence_refs
+        if ref.role == "supports"
+        and (head := found.heads.get(ref.source_id))
+        and (segment := found.segments.get((ref.source_id, ref.segment_id)))
+        and not here.isdisjoint(contents_with(head.fingerprint, segment))
+    )
 
 
 def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequence[Link]]) -> dict[str, str]:
