@@ -426,6 +426,30 @@ def test_reset_behind_a_merge_restores_the_replaced_decision(space, repository):
     space.engine.ledger.verify()
 
 
+def test_reset_restores_a_decision_about_another_file(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    switch(repository, "main")
+    before = repository.git("rev-parse", "HEAD")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    assert statuses(space, three, five) == ["superseded", "active"]
+    repository.git("reset", "-q", "--hard", before)
+    assert add(space, repository).staled == ()
+    assert statuses(space, three, five) == ["active", "active"]
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    space.engine.ledger.verify()
+
+
+def test_replacement_for_all_branches_replaces_what_one_did(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    space.ingest("source", input={"text": "We try six times.", "origin": "note.md"})
+    six = space.decide("A call is tried six times", because=["We try six times."]).id
+    supersede(space, five, six)
+    assert statuses(space, three, five, six) == ["superseded", "superseded", "active"]
+
+
 def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, repository):
     branch(space, repository, "feature", {"retry.py": FIVE})
     space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"])

@@ -27,55 +27,47 @@ def replace(item: Knowledge, by: Knowledge, draft: Draft) -> Knowledge:
     for old in [*_linked(item, draft, replaced=True), item]:
         if old.id != by.id and old.status not in {"superseded", "archived"}:
             draft.link(Link(type="supersedes", source=by.id, target=old.id))
+            if _replaces(by, old, draft):
+                _supersede(old, draft)
     draft.unlink(Link(type="supersedes", source=item.id, target=by.id))
-    return _supersede(item, draft) if _replaces(by, item, draft) else item
+    return next(iter(draft.knowledge([item.id])), item)
 
 
 def settle_replacements(draft: Draft) -> list[str]:
-    """Supersede knowledge whose replacement applies to all branches now; return the ids that became stale instead.
+    """Supersede knowledge whose replacement applies to all branches now, and free knowledge that none replaces now.
 
-    Knowledge becomes stale if its replacement no longer applies. Readings reactivate it if its lines exist.
-    Knowledge that a person restored stays: only a replacement that did not apply before supersedes it.
+    Return the ids of that which became stale. Knowledge that a person restored stays: only a replacement that did not
+    apply before supersedes it.
     """
     staled: list[str] = []
     before = Draft(view=draft.view, policy=draft.policy, now=draft.now, patch_id=draft.patch_id)
+    unlinked = {item.id: item for item in _unlinked(draft)}
     moved = {item.id: item for item in (*with_changed_branches(draft), *_with_new_evidence(draft))}
     replaced = {old.id: old for item in moved.values() for old in (item, *_linked(item, draft, replaced=True))}
-    for _, item in sorted(replaced.items()):
+    for _, item in sorted((replaced | unlinked).items()):
         by = [one for one in _linked(item, draft, replaced=False) if one.status in _CURRENT and is_backed(one, draft)]
-        if not by or item.kind == "summary" or item.status == "archived":
+        if not (by or item.id in unlinked) or item.kind == "summary" or item.status == "archived":
             continue
         applying = [one for one in by if _replaces(one, item, draft)]
         if item.status != "superseded" and any(not _replaced_before(one, item, before) for one in applying):
             _supersede(item, draft)
-        elif not applying and item.status == "superseded":
-            draft.change(item, "staled", status="stale")
-            staled.append(item.id)
-    return staled + _free_unlinked(draft)
-
-
-def _free_unlinked(draft: Draft) -> list[str]:
-    """Make knowledge current that lost the link from its replacement, or stale if its lines are gone; return the ids.
-
-    A reverted patch removes such a link after a merge superseded the knowledge.
-    """
-    links = [write.link for write in draft.writes if isinstance(write, Unlinked)]
-    staled: list[str] = []
-    for item in draft.knowledge(one.target for one in links if one.type == "supersedes"):
-        by = _linked(item, draft, replaced=False)
-        if item.status != "superseded" or item.kind == "summary" or any(one.status in _CURRENT for one in by):
-            continue
-        if is_backed(item, draft):
+        elif not applying and item.status == "superseded" and is_backed(item, draft):
             draft.change(item, "settled", status="active")
-        else:
+        elif not applying and item.status == "superseded":
             draft.change(item, "staled", status="stale")
             staled.append(item.id)
     return staled
 
 
-def _supersede(item: Knowledge, draft: Draft) -> Knowledge:
+def _unlinked(draft: Draft) -> list[Knowledge]:
+    """Return the knowledge that the patch no longer links to a replacement, as when a replacement is reverted."""
+    links = [write.link for write in draft.writes if isinstance(write, Unlinked)]
+    return draft.knowledge(one.target for one in links if one.type == "supersedes")
+
+
+def _supersede(item: Knowledge, draft: Draft) -> None:
     draft.withdrawn.append(item.id)
-    return draft.change(item, "superseded", status="superseded")
+    draft.change(item, "superseded", status="superseded")
 
 
 def _replaces(by: Knowledge, item: Knowledge, draft: Draft) -> bool:
