@@ -437,6 +437,7 @@ def test_reset_restores_a_decision_about_another_file(space, repository):
     repository.git("reset", "-q", "--hard", before)
     assert add(space, repository).staled == ()
     assert statuses(space, three, five) == ["active", "active"]
+    assert space.engine.ledger.events_of(three)[-1].event_type == "restored"
     assert sections(space) == {"Decided": ["A call is tried three times"]}
     space.engine.ledger.verify()
 

@@ -52,7 +52,7 @@ def settle_replacements(draft: Draft) -> list[str]:
         if item.status != "superseded" and any(not _replaced_before(one, item, before) for one in applying):
             _supersede(item, draft)
         elif not applying and item.status == "superseded" and is_backed(item, draft):
-            draft.change(item, "settled", status="active")
+            draft.change(item, "restored", status="active")
         elif not applying and item.status == "superseded":
             draft.change(item, "staled", status="stale")
             staled.append(item.id)
