@@ -1,9 +1,14 @@
 """Knowledge is stale on a branch that lost its lines, and current on the branches that have them."""
 
+from itertools import pairwise
+
 import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
+from treering.core.patch import Supersede
+from treering.core.writing import replacement
+from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -421,6 +426,31 @@ def test_reset_behind_a_merge_restores_the_replaced_decision(space, repository):
     space.engine.ledger.verify()
 
 
+def test_reset_restores_a_decision_about_another_file(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    switch(repository, "main")
+    before = repository.git("rev-parse", "HEAD")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    assert statuses(space, three, five) == ["superseded", "active"]
+    repository.git("reset", "-q", "--hard", before)
+    assert add(space, repository).staled == ()
+    assert statuses(space, three, five) == ["active", "active"]
+    assert space.engine.ledger.events_of(three)[-1].event_type == "restored"
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    space.engine.ledger.verify()
+
+
+def test_replacement_for_all_branches_replaces_what_one_did(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    space.ingest("source", input={"text": "We try six times.", "origin": "note.md"})
+    six = space.decide("A call is tried six times", because=["We try six times."]).id
+    supersede(space, five, six)
+    assert statuses(space, three, five, six) == ["superseded", "superseded", "active"]
+
+
 def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, repository):
     branch(space, repository, "feature", {"retry.py": FIVE})
     space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"])
@@ -428,6 +458,90 @@ def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, reposito
     assert state(space) == ("active", False, GONE)
     switch(repository, "main")
     assert state(space) == ("active", True, "")
+
+
+def statuses(space, *ids):
+    return [space.engine.ledger.get(one).status for one in ids]
+
+
+def supersede(space, old, by):
+    """Replace knowledge by other existing knowledge; return the id of the patch."""
+    ledger = space.engine.ledger
+    operation = Supersede(id=old, expected_revision=ledger.get(old).revision, by=by)
+    return ledger.commit(
+        new_patch(space.engine, [operation], author=space.engine.author, reason="Test.").value
+    ).patch_id
+
+
+def decide_on_feature(space, repository):
+    """Return the ids of the decision, and of one about another file on a branch that is to replace it."""
+    branch(space, repository, "feature", {"new.py": FIVE})
+    return decision(space).object_id, space.decide("A call is tried five times", because=["new.py:3"]).id
+
+
+def test_going_back_to_a_decision_supersedes_the_other_alone(space, repository):
+    three, five = decide_on_feature(space, repository)
+    supersede(space, three, five)
+    supersede(space, five, three)
+    assert statuses(space, three, five) == ["active", "superseded"]
+    assert [(one.source, one.target) for one in space.engine.ledger.links(three)] == [(three, five)]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_undone_replacement_returns_the_decision(space, repository, merged):
+    three, five = decide_on_feature(space, repository)
+    patch = supersede(space, three, five)
+    if merged:
+        switch(repository, "main")
+        repository.git("merge", "-q", "feature")
+        add(space, repository)
+    space.engine.ledger.revert(patch, by=space.engine.author, reason="Undo.")
+    assert statuses(space, three, five) == ["active", "active"]
+    space.engine.ledger.verify()
+
+
+def test_undone_replacement_is_stale_without_its_lines(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    three, five = decision(space).object_id, space.decide("A call is tried five times", because=["retry.py:3"]).id
+    patch = supersede(space, three, five)
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    add(space, repository)
+    space.engine.ledger.revert(patch, by=space.engine.author, reason="Undo.")
+    assert statuses(space, three, five) == ["stale", "active"]
+
+
+def test_restored_decision_stays_current(space, repository):
+    repository.commit({"new.py": FIVE})
+    add(space, repository)
+    three, five = decision(space).object_id, space.decide("A call is tried five times", because=["new.py:3"]).id
+    supersede(space, three, five)
+    for status in ("archived", "active"):
+        space.crystallize("knowledge", input={"id": three, "status": status})
+    repository.commit({"retry.py": f"# Above.\n{THREE}"})
+    add(space, repository)
+    assert state(space) == ("active", True, "")
+    for limit in (FIVE, THREE):
+        repository.commit({"retry.py": limit})
+        add(space, repository)
+    assert state(space) == ("active", True, "")
+    supersede(space, five, three)
+    assert statuses(space, three, five) == ["active", "superseded"]
+
+
+def test_branch_names_of_other_repositories_mean_nothing(space, repository, tmp_path, monkeypatch):
+    _, five = decide_on_feature(space, repository)
+    other = Scratch(tmp_path / "beta")
+    other.commit({"README.md": "# Beta\n"})
+    monkeypatch.chdir(other.folder)
+    add(space, other)
+    branch(space, other, "feature", {"queue.md": "Messages stay a week.\n"})
+    week = space.decide("Messages stay a week", because=["queue.md:1"]).id
+    supersede(space, week, five)
+    assert statuses(space, week, five) == ["active", "active"]
+    switch(repository, "main")
+    delete_feature(space, repository)
+    assert statuses(space, week, five) == ["active", "archived"]
 
 
 def test_fact_replaced_on_a_branch_is_contested_on_none(space, repository):
@@ -571,3 +685,22 @@ def test_decision_replaced_on_the_branch_is_withdrawn_there(space, repository, w
     assert {hit.object_id for hit in report.hits if hit.type == "knowledge"} == {new, *([old] if withdrawn else [])}
     pack = space.query("context", input={"task": "How often is a call tried?"}, options={"withdrawn": withdrawn}).pack
     assert old not in {item.object_id for item in pack.items} or withdrawn
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_deleted_branch_returns_what_an_earlier_version_superseded(space, repository, monkeypatch, steps):
+    three = decision(space).object_id
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    ids = [space.decide(f"A call is tried {one} times", because=["retry.py:3"]).id for one in ("five", "six")[:steps]]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(replacement, "_replaces", lambda *_: True)  # replaced on all branches at once
+        for old, by in pairwise([three, *ids]):
+            supersede(space, old, by)
+    assert statuses(space, three, ids[-1]) == ["superseded", "active"]
+    switch(repository, "main")
+    report = delete_feature(space, repository)
+    assert state(space) == ("active", True, "")
+    assert statuses(space, ids[-1]) == ["archived"]
+    assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
+    assert space.engine.ledger.links(three) == []
+    space.engine.ledger.verify()

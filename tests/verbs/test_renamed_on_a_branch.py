@@ -4,7 +4,11 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import open_space
+from treering.core.evidence import EvidenceRef
+from treering.core.patch import Update
+from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.evidence.cited import cited_words
+from treering.verbs.evidence.other_paths import with_other_paths
 from treering.verbs.trees import tree_of
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\n\ndef wait():\n    return 9\n"
@@ -205,3 +209,51 @@ def test_merge_of_a_renamed_and_changed_file_leaves_one_source(space, repository
     assert sections(space) == {"Decided": ["A call is tried five times", "A wait is nine seconds"]}
     assert places(space, wait) == ["again.py:6-7"]
     assert problems(space) == []
+
+
+def test_lines_that_main_loses_are_reported_after_a_rename(space, repository):
+    switch(repository, "main")
+    repository.commit({"retry.py": FIVE})
+    assert add(space, repository).staled == (decision(space).object_id,)
+    switch(repository, "feature")
+    assert is_current(space)
+
+
+def test_rename_is_followed_without_its_evidence(space, repository):
+    """As after a reading that ended early, or by a caller who may only propose."""
+    ledger = space.engine.ledger
+    item = ledger.get(decision(space).object_id)
+    before = {"evidence_refs": item.evidence_refs[:1]}
+    change = Update(id=item.id, expected_revision=item.revision, changes=before)
+    ledger.commit(new_patch(space.engine, [change], author=space.engine.author, reason="Test.").value)
+    assert is_current(space)
+    assert problems(space) == []
+    repository.commit({"again.py": FIVE})
+    add(space, repository)
+    assert not is_current(space)
+    switch(repository, "main")
+    assert is_current(space)
+
+
+def test_rename_read_by_a_caller_who_proposes_is_followed(space, repository):
+    ledger = space.engine.ledger
+    switch(repository, "main")
+    policy = ledger.policy.model_copy(
+        update={"candidate_only_channels": frozenset({"adapter", space.engine.author.channel})}
+    )
+    ledger.change_policy(policy, by=space.engine.author)
+    repository.git("checkout", "-q", "-b", "other")
+    repository.git("mv", "retry.py", "other.py")
+    repository.commit()
+    assert add(space, repository).staled == ()
+    assert is_current(space)
+
+
+def test_decision_about_a_changed_file_reads_no_other_files(space, repository, monkeypatch):
+    repository.commit({"README.md": "# Acme\n\nMost.\n"})
+    add(space, repository)
+    ledger, root = space.engine.ledger, tree_of(space.engine, "/", at="", past=False).view.root
+    [source] = ledger.sources_at(scope="/", origins=[f"{root}#README.md"]).values()
+    refs = [EvidenceRef(source_id=source.id, segment_id=ledger.get(source.id).segments[0].segment_id)]
+    monkeypatch.setattr(type(ledger), "sources", None, raising=False)
+    assert [*with_other_paths(ledger, refs)] == refs

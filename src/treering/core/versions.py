@@ -115,6 +115,11 @@ class HeldContents:
         )
 
 
+def contents_with(fingerprint: str, segment: "Segment") -> tuple[str, ...]:
+    """Return the contents of a source that have a segment, by the fingerprint of the source."""
+    return tuple(one.contents for one in segment.places) or HeldContents.parse(fingerprint).fingerprints
+
+
 def branches_with(cited: "Iterable[tuple[str, Segment]]") -> tuple[str, ...] | None:
     """Return the branches that have some of these segments, each given with the fingerprint of its source.
 
@@ -123,7 +128,7 @@ def branches_with(cited: "Iterable[tuple[str, Segment]]") -> tuple[str, ...] | N
     names: dict[str, None] = {}
     for fingerprint, segment in cited:
         held = HeldContents.parse(fingerprint)
-        branches = held.branches_of([one.contents for one in segment.places] or held.fingerprints)
+        branches = held.branches_of(contents_with(fingerprint, segment))
         if branches is None:
             return None
         names |= dict.fromkeys(branches)

@@ -27,6 +27,7 @@ from treering.core.versions import (
     HeldContents,
     TreeView,
     branches_with,
+    contents_with,
     is_blob,
     known_branches,
     places_of_branches,
@@ -329,11 +330,44 @@ def _notes_of_evidence(
     refs = dict.fromkeys((ref.source_id, ref.segment_id) for item in items for ref in item.evidence_refs)
     sources = tuple(dict.fromkeys(source for source, _ in refs))
     (found,) = ledger.read([ObjectRequest(heads=sources, segments=tuple(refs), vanished=True, links=links)])
-    return {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}, found.links
+    notes = {item.id: tree.note_of_knowledge(item, found.heads, found.segments) for item in items}
+    absent = [item for item in items if notes[item.id] and _has_no_file(tree.view, item, found)]
+    renamed = _under_other_paths(tree.view, ledger, absent, found) if absent else frozenset()
+    return {one: "" if one in renamed else note for one, note in notes.items()}, found.links
+
+
+def _has_no_file(view: TreeView, item: Knowledge, found: ObjectsFound) -> bool:
+    heads = [found.heads[ref.source_id] for ref in item.evidence_refs if ref.source_id in found.heads]
+    return not any(view.stands(head.origin, head.fingerprint) for head in heads)
+
+
+def _under_other_paths(
+    view: TreeView, ledger: Ledger, items: Sequence[Knowledge], found: ObjectsFound
+) -> frozenset[str]:
+    """Return the ids of knowledge whose file is in the tree under another path, with the same contents.
+
+    Readings add evidence at that path, unless they ended early or may only propose, or an earlier version made them.
+    """
+    here: set[str | None] = set()
+    for scope in {head.scope for head in found.heads.values() if view.has(head.origin)}:
+        states = ledger.sources(scope=scope, root=view.root).items()
+        here |= {view.contents(origin, one.fingerprint) for origin, one in states if one.status == "active"}
+    return frozenset(
+        item.id
+        for item in items
+        for ref in item.evidence_refs
+        if ref.role == "supports"
+        and (head := found.heads.get(ref.source_id))
+        and (segment := found.segments.get((ref.source_id, ref.segment_id)))
+        and not here.isdisjoint(contents_with(head.fingerprint, segment))
+    )
 
 
 def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequence[Link]]) -> dict[str, str]:
-    """Return the notes of knowledge whose replacement applies in the tree, but not on all branches."""
+    """Return the notes of knowledge whose replacement applies in the tree, but not on the first branch.
+
+    Otherwise the knowledge would be superseded, unless a person restored it.
+    """
     by = {
         identity: [link.source for link in each if (link.type, link.target) == ("supersedes", identity)]
         for identity, each in links.items()
@@ -343,14 +377,22 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
         return {}
     (read,) = ledger.read([ObjectRequest(objects=wanted)])
     new = {one.id: one for one in read.objects.values() if isinstance(one, Knowledge) and is_current(one)}
-    notes, _ = _notes_of_evidence(tree, ledger, new.values())
-    here = {one for one in new if not notes[one].startswith((_ELSEWHERE, _NOWHERE))}
+    first = AskedTree(replace(tree.view, branch=tree.view.leading, name=tree.view.leading, changed={}))
+    here, on_first = (
+        {one for one, note in _notes_of_evidence(each, ledger, new.values())[0].items() if not _is_elsewhere(note)}
+        for each in (tree, first)
+    )
+    here -= on_first
     applied = {old: one for old, each in by.items() for one in each if one in here}
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
 def _gone_lines(path: str) -> str:
     return f"{CHANGED}these lines of {path} are gone"
+
+
+def _is_elsewhere(note: str) -> bool:
+    return note.startswith((_ELSEWHERE, _NOWHERE))
 
 
 def _elsewhere(branches: Iterable[str]) -> str:

@@ -188,12 +188,14 @@ def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
 
     Neither does a claim that replaces the other, even if only on some branches (`core.writing.replacement`).
     """
-    if any(
-        draft.has_link(Link(type="supersedes", source=by.id, target=old.id)) for by, old in ((one, other), (other, one))
-    ):
-        return False
     first, second = branches_of(one, draft), branches_of(other, draft)
-    return first is None or second is None or not first.isdisjoint(second)
+    if first is None and second is None:
+        return True
+    if first is not None and second is not None and first.isdisjoint(second):
+        return False
+    return not any(
+        draft.has_link(Link(type="supersedes", source=by.id, target=old.id)) for by, old in ((one, other), (other, one))
+    )
 
 
 def branches_of(item: Knowledge, draft: Draft) -> frozenset[str] | None:

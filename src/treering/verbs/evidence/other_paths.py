@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Source
-from treering.core.versions import SEVERAL, HeldContents
+from treering.core.versions import SEVERAL, HeldContents, known_branches
 from treering.ports.ledger import Head, Ledger
 from treering.verbs.scoped_ledger import on_all_branches
 
@@ -30,10 +30,13 @@ def _under_other_paths(ledger: Ledger, head: Head) -> list[Source]:
         return []
     held = HeldContents.parse(head.fingerprint)
     on = frozenset(held.branches_of(held.fingerprints) or ())
+    repository = ledger.sources_at(scope=head.scope, origins=[root]).get(root)
+    known = ledger.get(repository.id) if repository else None
+    if isinstance(known, Source) and on.issuperset(known_branches(known.payload)):
+        return []  # without reading all files
     sources = []
     for state in ledger.sources(scope=head.scope, root=root).values():
-        theirs = HeldContents.parse(state.fingerprint)
-        branches = theirs.branches_of(held.fingerprints)
-        if state.status == "active" and branches and on.isdisjoint(branches):
-            sources.append(ledger.get(state.id))
+        if state.status == "active" and any(one in state.fingerprint for one in held.fingerprints):
+            branches = HeldContents.parse(state.fingerprint).branches_of(held.fingerprints)
+            sources += [ledger.get(state.id)] if branches and on.isdisjoint(branches) else []
     return [one for one in sources if isinstance(one, Source)]

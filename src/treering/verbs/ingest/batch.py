@@ -12,14 +12,16 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import (
     Author,
     Create,
+    Link,
     Operation,
     Patch,
     PatchRecord,
     Receipt,
+    RemoveLink,
     Transition,
     Update,
 )
-from treering.core.policy import is_over, needs_review
+from treering.core.policy import CURRENT, is_over, needs_review
 from treering.core.versions import HeldContents
 from treering.ports.adapter import BranchRead
 from treering.ports.ledger import Ledger, Selection
@@ -277,6 +279,32 @@ def archive_unmerged(
         writer.engine.ledger.propose(patch, idempotency_key=proposal_key(operations))
         return frozenset(), []
     return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
+
+
+def return_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
+    """Activate knowledge whose lines exist and whose replacements are archived; return the patches by its id."""
+    ledger = writer.engine.ledger
+    returned: dict[str, Receipt] = {}
+    for item in ledger.heads(one.target for identity in archived for one in _supersedes(identity, ledger)):
+        old = ledger.get(item)
+        by = [one for one in ledger.links(item) if (one.type, one.target) == ("supersedes", item)]
+        heads = ledger.heads(one.source for one in by).values()
+        if not isinstance(old, Knowledge) or old.status != "superseded" or old.kind == "summary":
+            continue
+        if any(head.status in CURRENT["knowledge"] for head in heads):
+            continue
+        if not (refs := _restored_evidence(old, writer)):
+            returned |= return_replaced(writer, [item])  # it replaced knowledge that may have its lines
+            continue
+        stale = Transition(id=item, expected_revision=old.revision, to="stale")
+        operations = [*(RemoveLink(link=one) for one in by), stale, *_activation(old, refs)]
+        if receipt := committed(operations, "Its replacement was archived.", writer):
+            returned[item] = receipt
+    return returned
+
+
+def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
+    return [one for one in ledger.links(identity) if (one.type, one.source) == ("supersedes", identity)]
 
 
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:

@@ -395,10 +395,19 @@ class SourceChanges:
                 now = tuple(one for one in now if one.source_id != before.id or one.segment_id in remaining)
             lost_before = {_place(one) for one in item.evidence_refs if read.branch in one.lost_on}
             lost_now = {_place(one) for one in now if read.branch in one.lost_on}
-            if lost_now - lost_before and not any_place_holds(now, lambda ref: _place(ref) not in lost_now):
+            left = {segment.segment_id for segment in here}
+            if lost_now - lost_before and not any_place_holds(
+                now, lambda ref: ref.segment_id in left if ref.source_id == before.id else self._is_here(ref)
+            ):
                 self.lost.append(item.id)
         if now != item.evidence_refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _is_here(self, ref: EvidenceRef) -> bool:
+        """Return whether a file is on the branch being read; other sources always are."""
+        head = self._known_sources.head(ref.source_id)
+        read = read_of(head.origin, self._branches) if head else None
+        return head is not None and head.status == "active" and contents_here(head.fingerprint, read) is not None
 
     def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
         for draft in drafts:

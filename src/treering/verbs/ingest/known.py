@@ -12,7 +12,7 @@ from treering.core.objects import Knowledge, Node, Object, Source
 from treering.core.patch import Transition
 from treering.core.policy import CURRENT
 from treering.ports.adapter import AlreadyRead, KnownRepository, SegmentDraft, SourceDraft
-from treering.ports.ledger import Ledger, Selection, SourceState
+from treering.ports.ledger import Head, Ledger, Selection, SourceState
 from treering.verbs.ingest.segments import refs_to_lines
 
 
@@ -63,6 +63,10 @@ class KnownSources:
             hint="Check the space with lint audit.",
             details={"id": source_id},
         )
+
+    def head(self, source_id: str) -> Head | None:
+        """Return the head of a source, or `None` if it was erased."""
+        return self._ledger.heads([source_id]).get(source_id)
 
     def citing(self, source_id: str) -> list[Knowledge]:
         """Return the knowledge that cites a source as evidence, whatever its status."""

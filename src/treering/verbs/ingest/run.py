@@ -45,6 +45,7 @@ from treering.verbs.ingest.batch import (
     archive_unmerged,
     proposal_key,
     reactivate,
+    return_replaced,
     unmerged,
 )
 from treering.verbs.ingest.branches import branches_gone, contents_here, leading_after, read_of, versions_without
@@ -338,6 +339,12 @@ class Run:
             ]
             self._account_for(receipts)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+            returned = return_replaced(self._writer, archived)
+            self._account_for(returned.values())
+            if returned:
+                self.account.warnings.append(
+                    f"{len(returned)} active again because what replaced it was archived: {', '.join(returned)}."
+                )
 
     def _was_lost(self, identity: str, read: BranchRead) -> bool:
         """Return whether an earlier reading reported that the branch being read lost the lines of knowledge."""

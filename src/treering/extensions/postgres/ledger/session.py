@@ -11,7 +11,7 @@ import psycopg
 from treering.core.audit import Anchor
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, no_export
-from treering.core.patch import Create, Patch, Remembered
+from treering.core.patch import Create, Patch, Remembered, Update
 from treering.core.policy import Policy
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Write
@@ -300,6 +300,8 @@ def expect(reads: ObjectReads, patch: Patch) -> None:
                 cited.update((ref.source_id, ref.segment_id) for ref in item.evidence_refs)
         elif identity := getattr(operation, "id", ""):
             expect_change(reads, [identity])
+            if isinstance(operation, Update) and "evidence_refs" in operation.changes:
+                reads.links_of(identity)
     for identity in sorted(named):
         reads.expect(identity)
     for source_id, segment_id in sorted(cited):
