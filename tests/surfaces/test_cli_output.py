@@ -96,6 +96,11 @@ def test_same_warning_of_many_files_is_one_line():
     assert shown[1:] == ["warning: 0.pdf, 1.pdf, 2.pdf and 2 more: needs the extra pdf"]
 
 
+def test_part_of_a_file_is_named_with_the_file():
+    report = ingest_report(counts={}, warnings=("path:/chats/day.jsonl#line-10: no message",))
+    assert [one.text.plain for one in render_ingest(report)][-1] == "warning: day.jsonl#line-10: no message"
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0.42, "0.4 s"), (12.3, "12 s"), (90, "90 s"), (240, "4 minutes"), (7_300, "122 minutes")]
 )

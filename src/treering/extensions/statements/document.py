@@ -83,7 +83,7 @@ class Part:
     contested: Statement | None = None
     """What another person states instead."""
     is_ahead: bool = False
-    """Whether it begins to hold after the last message, so that what it replaced holds until then."""
+    """Whether it begins to hold after the last message: the statement that it replaced holds until then."""
 
     @property
     def weight(self) -> float:

@@ -14,7 +14,7 @@ MAX_OBJECTIONS = 1
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
 MIN_SAME_WORDS = 0.4
-"""The share of common words of two statements about one subject of which the later one says `now`."""
+"""The share of words that two statements about one subject have in common, the later one with a word such as `now`."""
 _HOURS = 24
 _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
@@ -90,7 +90,7 @@ def takes_over(new: Statement, old: Statement) -> bool:
 
 
 def is_disowned(new: Statement, old: Statement) -> bool:
-    """Return whether a statement reports that somebody else wrote the message before: `sorry, that was my brother`."""
+    """Return whether a statement reports that another person wrote the message before: `sorry, that was my brother`."""
     return "disowns" in new.cues and new.author == old.author and old.message >= new.message - REPLY_MESSAGES
 
 

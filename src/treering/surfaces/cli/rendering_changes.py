@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
+from pathlib import PurePosixPath
 
 from treering.core.canonical import PREFIXES, canonical_json
 from treering.core.characters import label, one_line
@@ -122,8 +123,10 @@ def _grouped(what: str, items: Sequence[tuple[str, str]]) -> Iterator[IndentedLi
     by_reason: dict[str, list[str]] = {}
     for origin, reason in items:
         root, _, part = origin.partition("#")
-        is_repository = root.startswith("repo:")
-        name = part if is_repository else f"{root.rpartition('/')[2]}#{part}" if part else root
+        file = PurePosixPath(root)
+        # The part of a file, such as a line of an export, is named with it; a file of a folder without the folder.
+        inside = f"{file.name}#{part}" if file.suffix and not root.startswith("repo:") else part
+        name = inside if part else "" if root.startswith("repo:") else root
         by_reason.setdefault(reason, []).append(one_line(name, most=_NAME_CHARS))
     for reason, names in list(by_reason.items())[:_MAX_REASONS]:
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
