@@ -51,7 +51,8 @@ class _Drafted:
     terms: Sequence[TextTerms] = ()
 
 
-_JSON = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+# Built when the first child is asked: few readings have so many files.
+_JSON = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
 Question = tuple[ReadLimits, bool, list[FileToDraft]]
 QUESTION: TypeAdapter[Question] = TypeAdapter(Question, config=_JSON)
 ANSWER: TypeAdapter[list[_Drafted]] = TypeAdapter(list[_Drafted], config=_JSON)

@@ -6,11 +6,12 @@ import pytest
 
 from treering.core.errors import IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef
-from treering.core.objects import Knowledge, Source
+from treering.core.objects import Knowledge
 from treering.core.patch import Supersede, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, day
+from treering.testing.ledger_contract.claims import contest, two_years
 from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, knowledge_of, moving, status_of
 
 
@@ -41,19 +42,19 @@ class ClaimRules(LedgerStage):
         assert receipt.contested == ()
 
     def test_an_older_claim_that_arrives_late_does_not_win(self, ledger: Ledger, make: Builder) -> None:
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         ledger.commit(make.patch(source, new))
         ledger.commit(make.patch(old))
         assert status_of(ledger, old.id, new.id) == ["superseded", "active"]
 
     def test_a_newer_candidate_of_the_same_source_supersedes_nothing(self, ledger: Ledger, make: Builder) -> None:
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         ledger.commit(make.patch(source, old))
         ledger.commit(make.patch(new.model_copy(update={"status": "candidate"})))
         assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
 
     def test_a_newer_claim_supersedes_a_contested_one_of_the_same_source(self, ledger: Ledger, make: Builder) -> None:
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         other = make.source("5 hives in 2025.", origin="other.md")
         rival = make.fact("Ada", "hives", 5, make.evidence(other), valid_until=day("2026-01-01"))
         ledger.commit(make.patch(source, other, old, rival))
@@ -62,7 +63,7 @@ class ClaimRules(LedgerStage):
         assert status_of(ledger, old.id, rival.id, new.id) == ["superseded", "active", "active"]
 
     def test_a_newer_claim_of_another_source_contests(self, ledger: Ledger, make: Builder) -> None:
-        source, old, _ = _two_years(make)
+        source, old, _ = two_years(make)
         other = make.source("4 hives.", origin="other.md")
         new = make.fact("Ada", "hives", 4, make.evidence(other), valid_from=day("2026-01-01"))
         ledger.commit(make.patch(source, other, old, new))
@@ -70,12 +71,12 @@ class ClaimRules(LedgerStage):
 
     def test_a_space_may_want_every_contradiction_contested(self, open_ledger: OpenLedger, make: Builder) -> None:
         ledger = open_ledger(Policy(newer_supersedes=False))
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         ledger.commit(make.patch(source, old, new))
         assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
 
     def test_naming_the_winner_resolves_and_can_be_reverted(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         settled = ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
         assert status_of(ledger, one.id, two.id) == ["superseded", "active"]
         ledger.revert(settled.patch_id, by=ADA, reason="Too early.")
@@ -83,7 +84,7 @@ class ClaimRules(LedgerStage):
         assert list(ledger.links(one.id)) == []
 
     def test_the_winner_that_nothing_contradicts_any_more_is_verified_now(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         settled = ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
         assert knowledge_of(ledger, two.id).last_verified_at == settled.committed_at
         assert [ledger.events_of(claim.id)[-1].event_type for claim in (one, two)] == ["superseded", "settled"]
@@ -96,7 +97,7 @@ class ClaimRules(LedgerStage):
                 ledger.commit(make.patch(Supersede(id=one.id, expected_revision=1, by=other.id)))
 
     def test_a_contested_claim_cannot_be_activated_over_its_rival(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         with pytest.raises(InvalidPatch) as refused:
             ledger.commit(make.patch(moving(one.id, 2, "active")))
         assert refused.value.details["rivals"] == [two.id]
@@ -104,20 +105,20 @@ class ClaimRules(LedgerStage):
     def test_a_contested_claim_is_activated_in_the_patch_that_removes_its_rival(
         self, ledger: Ledger, make: Builder
     ) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         ledger.commit(make.patch(moving(two.id, 2, "archived"), moving(one.id, 2, "active")))
         assert status_of(ledger, one.id, two.id) == ["active", "archived"]
 
     def test_an_archived_claim_that_comes_back_contests_what_took_its_place(
         self, ledger: Ledger, make: Builder
     ) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         ledger.commit(make.patch(moving(two.id, 2, "archived")))
         ledger.commit(make.patch(moving(two.id, 3, "active")))
         assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
 
     def test_a_claim_is_free_when_its_rival_is_gone(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         ledger.commit(make.patch(moving(two.id, 2, "archived")))
         assert status_of(ledger, one.id, two.id) == ["active", "archived"]
 
@@ -134,19 +135,19 @@ class ClaimRules(LedgerStage):
         assert ledger.events_of(one.id)[-1].event_type == "settled"
 
     def test_a_claim_is_free_when_its_rival_loses_its_evidence(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         (ref,) = knowledge_of(ledger, two.id).evidence_refs
         ledger.commit(make.patch(moving(ref.source_id, 1, "archived")))
         assert status_of(ledger, one.id, two.id) == ["active", "stale"]
 
     def test_a_claim_corrected_to_agree_is_free(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         agreed = {"subject": "Ada", "predicate": "hives", "value": 3}
         ledger.commit(make.patch(Update(id=two.id, expected_revision=2, changes={"payload": agreed})))
         assert ledger.get(one.id).status == "active"
 
     def test_knowledge_is_superseded_only_by_naming_its_successor(self, ledger: Ledger, make: Builder) -> None:
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         later = new.model_copy(update={"valid_from": None, "payload": old.payload, "title": "x", "scope": "/b"})
         candidate = make.fact("Ada", "bees", 9)
         ledger.commit(make.patch(source, old, later, candidate))
@@ -239,7 +240,7 @@ class ClaimRules(LedgerStage):
             ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"disputed": True})))
 
     def test_a_claim_that_won_over_one_rival_stays_contested_by_another(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         third = make.source("5 hives.", origin="third.md")
         three = make.fact("Ada", "hives", 5, make.evidence(third))
         ledger.commit(make.patch(third, three))
@@ -253,33 +254,18 @@ class ClaimRules(LedgerStage):
             ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
 
     def test_what_was_put_away_is_not_superseded(self, ledger: Ledger, make: Builder) -> None:
-        _, one, two = _contest(ledger, make)
+        _, one, two = contest(ledger, make)
         ledger.commit(make.patch(moving(one.id, 2, "archived")))
         with pytest.raises(IllegalTransition):
             ledger.commit(make.patch(Supersede(id=one.id, expected_revision=3, by=two.id)))
 
     def test_what_derives_from_superseded_knowledge_becomes_stale(self, ledger: Ledger, make: Builder) -> None:
-        source, old, new = _two_years(make)
+        source, old, new = two_years(make)
         derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(old.id,))
         ledger.commit(make.patch(source, old, derived))
         receipt = ledger.commit(make.patch(new))
         assert receipt.staled == (derived.id,)
 
 
-def _two_years(make: Builder) -> tuple[Source, Knowledge, Knowledge]:
-    source = make.source("3 hives in 2025.", "4 hives in 2026.")
-    old = make.fact("Ada", "hives", 3, make.evidence(source, 0), valid_from=day("2025-01-01"))
-    new = make.fact("Ada", "hives", 4, make.evidence(source, 1), valid_from=day("2026-01-01"))
-    return source, old, new
-
-
 def _decision(make: Builder, question: str, outcome: str, *evidence: EvidenceRef, **fields: Any) -> Knowledge:
     return make.knowledge("decision", {"question": question, "outcome": outcome}, *evidence, **fields)
-
-
-def _contest(ledger: Ledger, make: Builder) -> tuple[tuple[str, ...], Knowledge, Knowledge]:
-    left, right = make.source("3 hives."), make.source("4 hives.", origin="other.md")
-    one = make.fact("Ada", "hives", 3, make.evidence(left))
-    two = make.fact("Ada", "hives", 4, make.evidence(right))
-    ledger.commit(make.patch(left, right, one))
-    return ledger.commit(make.patch(two)).contested, one, two

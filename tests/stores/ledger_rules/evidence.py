@@ -1,7 +1,5 @@
 """What knowledge rests on: checked when written, counted once, withdrawn at once."""
 
-from typing import Any
-
 import pytest
 
 from treering.core.errors import InvalidPatch
@@ -9,6 +7,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, MoveScope, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import BOB, Builder, author, day
+from treering.testing.ledger_contract.evidence import chain
 from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, moving, status_of, updating
 
 
@@ -110,7 +109,7 @@ class EvidenceRules(LedgerStage):
         assert (stored.status, stored.last_verified_at) == ("active", receipt.committed_at)
 
     def test_a_source_that_comes_back_revives_nothing_by_itself(self, ledger: Ledger, make: Builder) -> None:
-        source, fact, _, _ = _chain(make)
+        source, fact, _, _ = chain(make)
         ledger.commit(make.patch(source, fact))
         ledger.commit(make.patch(moving(source.id, 1, "invalid")))
         ledger.commit(make.patch(moving(source.id, 2, "active")))
@@ -119,13 +118,13 @@ class EvidenceRules(LedgerStage):
         assert ledger.get(fact.id).status == "active"
 
     def test_archived_knowledge_takes_what_derives_from_it_along(self, ledger: Ledger, make: Builder) -> None:
-        source, fact, derived, last = _chain(make)
+        source, fact, derived, last = chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
         receipt = ledger.commit(make.patch(moving(fact.id, 1, "archived")))
         assert receipt.staled == (derived.id, last.id)
 
     def test_circular_derivation_is_no_support(self, ledger: Ledger, make: Builder) -> None:
-        source, one, two, _ = _chain(make)
+        source, one, two, _ = chain(make)
         ledger.commit(make.patch(source, one, two))
         ledger.commit(make.patch(updating(one.id, 1, derived_from=[two.id])))
         receipt = ledger.commit(make.patch(moving(source.id, 1, "archived")))
@@ -272,14 +271,6 @@ class SummaryRules(LedgerStage):
     def test_what_nobody_declared_and_nothing_supports_is_not_active(self, ledger: Ledger, make: Builder) -> None:
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(_memory(make, "from nowhere", status="active")))
-
-
-def _chain(make: Builder) -> tuple[Source, Any, Any, Any]:
-    source = make.source("Ada has 3 hives.")
-    fact = make.fact("Ada", "hives", 3, make.evidence(source))
-    derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
-    last = make.relation("Ada", "knows", "bees", status="active", derived_from=(derived.id,))
-    return source, fact, derived, last
 
 
 def _memory(make: Builder, key: str, *evidence: object, **fields: object) -> Knowledge:

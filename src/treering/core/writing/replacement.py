@@ -36,8 +36,8 @@ def replace(item: Knowledge, by: Knowledge, draft: Draft) -> Knowledge:
 def settle_replacements(draft: Draft) -> list[str]:
     """Supersede knowledge whose replacement applies to all branches now, and free knowledge that none replaces now.
 
-    Return the ids of that which became stale. Knowledge that a person restored stays: only a replacement that did not
-    apply before supersedes it.
+    Return the ids of knowledge that became stale. Knowledge that a person restored stays: only a replacement that did
+    not apply before supersedes it.
     """
     staled: list[str] = []
     before = Draft(view=draft.view, policy=draft.policy, now=draft.now, patch_id=draft.patch_id)
@@ -125,7 +125,7 @@ def _root(source_id: str, draft: Draft) -> str:
 
 
 def _linked(item: Knowledge, draft: Draft, *, replaced: bool) -> list[Knowledge]:
-    """Return the knowledge that some replaced or, if not `replaced`, that replaced it."""
+    """Return the knowledge that an item replaced or, if not `replaced`, that replaced it."""
     links = [link for link in draft.links_of(item.id) if link.type == "supersedes"]
     ends = [(link.source, link.target) if replaced else (link.target, link.source) for link in links]
     return draft.knowledge(other for one, other in ends if one == item.id)

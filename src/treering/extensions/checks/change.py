@@ -328,7 +328,7 @@ def _proofs(
 
 
 def _is_replaced(ledger: Ledger, item: Knowledge, paths: Mapping[str, str], change: BranchChange) -> bool:
-    """Return whether the change contains the lines of knowledge that replaces some."""
+    """Return whether the change contains the lines of knowledge that replaces an item."""
     links = [one for one in ledger.links(item.id) if (one.type, one.target) == ("supersedes", item.id)]
     replacements = (ledger.get(one.source) for one in links)
     lines = [

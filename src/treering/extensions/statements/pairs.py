@@ -34,7 +34,7 @@ def may_change(new: Statement, old: Statement) -> bool:
             return False
     if is_correction:
         return True
-    if _is_foreign(new, old) or _is_of_other_kin(new, old) or _are_apart(new, old):
+    if _is_foreign(new, old) or _is_of_other_kin(new, old) or _is_of_another(new, old) or _are_apart(new, old):
         return False
     if "change" not in new.cues and "label" in differing(new, old):
         return False
@@ -204,15 +204,14 @@ def _is_of_other_kin(new: Statement, old: Statement) -> bool:
     return bool(relatives and not earlier and old.is_own) or bool(earlier and not relatives and new.is_own)
 
 
+def _is_of_another(new: Statement, old: Statement) -> bool:
+    """Return whether another person spoke about themselves before, of other things, and the statement is no reply."""
+    is_reply = old.message >= new.message - REPLY_MESSAGES
+    return new.author != old.author and old.is_own and not is_reply and not new.things & old.things
+
+
 def _are_apart(new: Statement, old: Statement) -> bool:
     """Return whether no word announces a change, and both report past events, or two people speak about themselves."""
-    if (
-        new.author != old.author
-        and old.is_own
-        and old.message < new.message - REPLY_MESSAGES
-        and not new.things & old.things
-    ):
-        return True
     if new.force == "ended" or "change" in new.cues:
         return False
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues

@@ -61,7 +61,7 @@ def relations_of(comparison: Comparison) -> list[Relation]:
     likely = [
         (chance, old)
         for old, chance in comparison.chances
-        if chance >= (LIKELY_ANYWAY if objections(new, old) else LIKELY)
+        if chance >= LIKELY_ANYWAY or (chance >= LIKELY and not objections(new, old))
     ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]

@@ -34,7 +34,7 @@ class Evidence(LedgerStage):
     def test_withdrawn_evidence_makes_dependents_stale_transitively_in_the_same_patch(
         self, ledger: Ledger, make: Builder
     ) -> None:
-        source, fact, derived, last = _chain(make)
+        source, fact, derived, last = chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
         receipt = ledger.commit(make.patch(moving(source.id, 1, "archived")))
         assert status_of(ledger, fact.id, derived.id, last.id) == ["stale"] * 3
@@ -55,14 +55,14 @@ class Evidence(LedgerStage):
         assert ledger.segment(source.id, source.segments[1].segment_id).excerpt == "Bob has none."
 
     def test_dependents_are_listed(self, ledger: Ledger, make: Builder) -> None:
-        source, fact, derived, last = _chain(make)
+        source, fact, derived, last = chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
         assert list(ledger.dependents(source.id)) == [fact.id]
         assert list(ledger.dependents(fact.id)) == [derived.id]
         assert list(ledger.dependents(last.id)) == []
 
     def test_the_heads_of_what_rests_on_an_object_are_read_without_it(self, ledger: Ledger, make: Builder) -> None:
-        source, fact, derived, last = _chain(make)
+        source, fact, derived, last = chain(make)
         ledger.commit(make.patch(source, fact, derived, last))
         (found,) = ledger.read([ObjectRequest(resting=(source.id, last.id))])
         assert found.resting == {source.id: (fact.id,), last.id: ()}
@@ -114,7 +114,8 @@ class Evidence(LedgerStage):
         assert list(ledger.referrers(node.id)) == []
 
 
-def _chain(make: Builder) -> tuple[Source, Any, Any, Any]:
+def chain(make: Builder) -> tuple[Source, Any, Any, Any]:
+    """Return a source, a fact with evidence in it, and two relations, each derived from the one before."""
     source = make.source("Ada has 3 hives.")
     fact = make.fact("Ada", "hives", 3, make.evidence(source))
     derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
