@@ -5,7 +5,9 @@ code that runs here for fewer files, and the results are equal.
 """
 
 import signal
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -18,10 +20,12 @@ from treering.sources.formats import draft_file, formats_here
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
 
 _FILES_READ_HERE = 200
-"""A child takes 0.5 s of CPU to start, as long as drafting about this number of files."""
+"""Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them."""
 _GROUP_FILES = 64
 _GROUP_BYTES = 1_000_000
 """Enough that a question costs little, and few enough that only some megabytes are held."""
+_GROUPS_AHEAD = 8
+"""About as many files as ingest stores in one batch: the child drafts them while the caller stores those before."""
 _CPU_SECONDS = 60
 """For a group of files, which takes less than a second unless a format loops."""
 _WALL_SECONDS = 600.0
@@ -73,12 +77,16 @@ class Drafting:
         """
         may_start = self.limits.in_child and self.formats is formats_here()
         left, count = iter(items), 0
-        for item in left:
-            count += isinstance(item, FileToDraft)
-            if may_start and count > _FILES_READ_HERE:
-                yield from self._from_child(chain([item], left))
-            else:
-                yield self.reading(item)
+        with ThreadPoolExecutor(1) as asking:
+            starting: Future[list[_Drafted] | None] | None = None
+            for item in left:
+                count += isinstance(item, FileToDraft)
+                if may_start and starting is None and count > _FILES_READ_HERE // 2:
+                    starting = asking.submit(self._asked, [])
+                if starting and count > _FILES_READ_HERE and starting.result() is not None:
+                    yield from self._from_child(chain([item], left), asking)
+                else:
+                    yield self.reading(item)
 
     def reading(self, item: Reading | FileToDraft) -> Reading:
         """Return the draft of a file, or another reading as it is."""
@@ -99,29 +107,43 @@ class Drafting:
         stated = [known if known.about else replace(known, about=item.about) for known in reading.knowledge]
         return replace(reading, knowledge=stated)
 
-    def _from_child(self, items: Iterable[Reading | FileToDraft]) -> Iterator[Reading]:
-        if self._asked([]) is None:  # no child starts here
-            yield from map(self.reading, items)
-            return
+    def _from_child(self, items: Iterable[Reading | FileToDraft], asking: ThreadPoolExecutor) -> Iterator[Reading]:
+        asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Drafted]]]] = deque()
         for group in _groups(items):
             files = [one for one in group if isinstance(one, FileToDraft)]
-            drafts = iter((self._asked(files) or map(self._alone, files)) if files else ())
-            yield from (next(drafts) if isinstance(one, FileToDraft) else one for one in group)
+            asked.append((group, asking.submit(self._drafts, files)))
+            if len(asked) > _GROUPS_AHEAD:
+                yield from _in_order(*asked.popleft())
+        while asked:
+            yield from _in_order(*asked.popleft())
 
-    def _alone(self, file: FileToDraft) -> Reading:
-        drafts = self._asked([file])
-        return drafts[0] if drafts else Failed(file.origin, "reading it ended or blocked the process that reads files")
+    def _drafts(self, files: Sequence[FileToDraft]) -> list[_Drafted]:
+        if not files:
+            return []
+        return self._asked(files) or [self._alone(file) for file in files]
 
-    def _asked(self, files: Sequence[FileToDraft]) -> list[Reading] | None:
+    def _alone(self, file: FileToDraft) -> _Drafted:
+        ended = Failed(file.origin, "reading it ended or blocked the process that reads files")
+        return next(iter(self._asked([file]) or [_Drafted(failed=ended)]))
+
+    def _asked(self, files: Sequence[FileToDraft]) -> list[_Drafted] | None:
         question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
         answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
-        if answer is None:
-            return None
-        drafted = ANSWER.validate_json(answer)
-        for one in drafted:
-            if one.draft:
-                have_ready(dict(zip(_texts(one.draft), one.terms, strict=True)))
-        return [reading for one in drafted for reading in (one.draft, one.skipped, one.failed) if reading]
+        return None if answer is None else ANSWER.validate_json(answer)
+
+
+def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Drafted]]) -> Iterator[Reading]:
+    drafted = iter(answer.result())
+    for item in group:
+        yield _taken(next(drafted)) if isinstance(item, FileToDraft) else item
+
+
+def _taken(drafted: _Drafted) -> Reading:
+    if drafted.draft:
+        have_ready(dict(zip(_texts(drafted.draft), drafted.terms, strict=True)))
+    reading = drafted.draft or drafted.skipped or drafted.failed
+    assert reading is not None  # noqa: S101 - as `_drafted` made it
+    return reading
 
 
 def serve() -> None:
