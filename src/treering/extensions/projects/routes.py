@@ -237,7 +237,7 @@ def _route(
     async def answer(project_id: str, request: Request) -> Response:
         body = await read_body(request)
         call = partial(work, project_id, body, caller_of(request))
-        content = await workers.run(request.receive, call, seconds=seconds)
+        content = await workers.run(request.receive, call, seconds=seconds, reads=not writes)
         return Response(content, media_type="application/json")
 
     return Route(

@@ -210,7 +210,7 @@ class ServerContext:
     async def run(self, request: Request, work: Callable[[], _T], *, writes: bool) -> _T:
         """Return the result of a request's work, within the time limit of reads or writes. Raises as `Workers.run`."""
         seconds = self.bounds.work_seconds if writes else self.bounds.read_seconds
-        return await self.workers.run(request.receive, work, seconds=seconds)
+        return await self.workers.run(request.receive, work, seconds=seconds, reads=not writes)
 
 
 class FurtherSpaces(Protocol):

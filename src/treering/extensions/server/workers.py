@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 
 EVENTS = "text/event-stream"
 LOOKING_SECONDS = 5.0
+_ALONE_SECONDS = 0.1
+"""More than a read takes unless it waits for a model or a database, or reads all of a large space."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -101,6 +103,7 @@ class Workers:
     def __init__(self, most: int, *, stop: Stop) -> None:
         self._places = CapacityLimiter(most)
         self._threads = CapacityLimiter(most)
+        self._reads = CapacityLimiter(1)
         self._stop = stop
         self._in_background: dict[Hashable, BackgroundWork] = {}
 
@@ -109,8 +112,10 @@ class Workers:
         state = self._places.statistics()
         return state.borrowed_tokens, state.tasks_waiting
 
-    async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
+    async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float, reads: bool = False) -> _T:
         """Return the result of `work`. Call this after reading the body of the request.
+
+        `reads`: the work mostly computes, so it waits while another read does.
 
         Raises `TimedOut` if it takes longer, including the wait for a thread. The work then ends at its next check for
         interruption (`check_interrupt`), as it does if the client disconnects or the server stops.
@@ -120,11 +125,12 @@ class Workers:
         leaving.add_done_callback(lambda _: deadline.end("The client disconnected."))
         place = object()
         try:
-            await self._take(place, leaving, deadline)
-            try:
-                return await run_sync(partial(self._work, work, deadline), limiter=self._threads)
-            finally:
-                self._places.release_on_behalf_of(place)
+            async with self._alone(place, leaving, deadline) if reads else nullcontext():
+                await self._take(self._places, place, leaving, deadline)
+                try:
+                    return await run_sync(partial(self._work, work, deadline), limiter=self._threads)
+                finally:
+                    self._places.release_on_behalf_of(place)
         finally:
             leaving.cancel()
             with suppress(asyncio.CancelledError):
@@ -152,12 +158,36 @@ class Workers:
         background.task.result()
         return None
 
-    async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
-        """Wait for a free thread, as long as the client waits for the answer."""
+    @asynccontextmanager
+    async def _alone(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> AsyncIterator[None]:
+        """Start the block when no other read runs, except those that have taken more than `_ALONE_SECONDS`.
+
+        Threads that compute at once hand the interpreter to each other at each SQL statement, and each has caches.
+        """
+        await self._take(self._reads, place, leaving, deadline)
+        alone = True
+
+        def let_others_in() -> None:
+            nonlocal alone
+            if alone:
+                alone = False
+                self._reads.release_on_behalf_of(place)
+
+        timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, let_others_in)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            let_others_in()
+
+    async def _take(
+        self, limiter: CapacityLimiter, place: object, leaving: asyncio.Task[None], deadline: Deadline
+    ) -> None:
+        """Wait for a place, as long as the client waits for the answer."""
         left = deadline.left
         with CancelScope(deadline=float("inf") if left is None else current_time() + left) as waiting:
             leaving.add_done_callback(lambda _: waiting.cancel())
-            await self._places.acquire_on_behalf_of(place)
+            await limiter.acquire_on_behalf_of(place)
         if waiting.cancelled_caught:
             deadline.check()
             raise Unavailable("The server is busy.", hint="Try again in a moment.")
