@@ -44,9 +44,10 @@ def test_search_text_cites_knowledge_by_id(space):
         (f"note:{'0a' * 20}: Birds (offset 40)", "Birds"),
         ("note:birds: text (offset 40)", "note:birds"),
         ("src/a.py#L1-L3", "src/a.py#L1-L3"),
+        ("repo:https://example.org/a#docs/page.html: Setup (offset 16)", "docs/page.html: Setup"),
     ],
 )
-def test_place_in_words_omits_offsets_and_unnamed_notes(place, words):
+def test_place_in_words_omits_what_nobody_types(place, words):
     assert place_in_words(place) == words
 
 

@@ -14,7 +14,8 @@ from treering.core.canonical import FrozenModel, Instant, digest
 
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 _OFFSET = re.compile(r"(?:: text)? \(offset \d+\)$")
-_UNNAMED_NOTE = re.compile(r"\Anote:[0-9a-f]{40}(?:: )?")
+_UNTYPED_ORIGIN = re.compile(r"\Anote:[0-9a-f]{40}(?:: )?|\Arepo:[^#]*#")
+"""The origin of a note without a name, and the repository in front of a path."""
 _MAX_PAIRS = 40_000
 """The most pairs of items that are compared at once: two stretches of 200."""
 _MAX_CUT_DEPTH = 20
@@ -137,8 +138,8 @@ def short_place(place: str) -> str:
 
 
 def place_in_words(place: str) -> str:
-    """Return a place without an offset, and without the origin of a note that has no name: it may be empty."""
-    return _UNNAMED_NOTE.sub("", _OFFSET.sub("", place))
+    """Return a place without an offset, its repository, and the origin of a note that has no name: it may be empty."""
+    return _UNTYPED_ORIGIN.sub("", _OFFSET.sub("", place))
 
 
 def lines_in(place: str) -> tuple[int, int] | None:
