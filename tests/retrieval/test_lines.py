@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treering.core.evidence import Definition
 from treering.models.static_model import StaticEmbedder
-from treering.retrieval.search.lines import LineQuery, answering_lines, lines_as_text, shown_lines, symbol_of
+from treering.retrieval.search.lines import (
+    LineQuery,
+    answering_lines,
+    lines_as_text,
+    shown_lines,
+    symbol_at,
+    symbol_of,
+)
 
 CODE = """\
 def on_failure(self, failure):
@@ -139,6 +147,14 @@ def test_symbol_with_words_of_the_query_is_named():
     assert symbol_of("Task.retry (part 2)", terms, "acme/task.py") == "Task.retry"
     assert symbol_of("Calling tasks, and retrying them", terms, "a.md") == "Calling tasks, and retrying them"
     assert symbol_of("task.py", terms, "acme/task.py") == ""
+
+
+def test_definition_around_the_matching_lines_is_named():
+    text = 'def test_retry_count():\n    check()\n\n\nclass Limit:\n    """How often to try again."""\n'
+    definitions = [Definition(name="test_retry_count", first=1, last=2), Definition(name="Limit", first=5, last=6)]
+    assert symbol_at(LineQuery("how often").lines_of(text), definitions) == "Limit"
+    assert symbol_at(LineQuery("retry").lines_of(text), definitions) == "test_retry_count"
+    assert symbol_at(LineQuery("how often").lines_of(text), definitions[:1]) == ""
 
 
 @given(

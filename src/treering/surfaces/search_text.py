@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from treering.core.characters import label, unmarked
 from treering.core.evidence import place_in_words
-from treering.retrieval.search.lines import lines_as_text, symbol_of
+from treering.retrieval.search.lines import lines_as_text
 from treering.retrieval.search.packing import USUAL_TRUST, titled
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
 
@@ -39,7 +39,7 @@ def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[Cited
             doubts = _doubts(hit, passage)
             if passage.first_line:
                 place = passage.place.partition(" @ ")[0]
-                marker = [f"[{number}] {label(place)}", *_symbol(passage, place, terms), *doubts]
+                marker = [f"[{number}] {label(place)}", *_symbol(passage), *doubts]
                 yield CitedText(" — ".join(marker), text, place)
             else:
                 ref = f"{hit.object_id} {passage.segment_id}".strip()
@@ -51,9 +51,8 @@ def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[Cited
                 yield CitedText(" — ".join(marker), titled(title, text), ref)
 
 
-def _symbol(passage: ShownHit | ShownPassage, place: str, terms: frozenset[str]) -> list[str]:
-    symbol = symbol_of(passage.heading, terms, place.partition("#")[0])
-    return [unmarked(symbol, most=MAX_HEADING_CHARS)] if symbol else []
+def _symbol(passage: ShownHit | ShownPassage) -> list[str]:
+    return [unmarked(passage.symbol, most=MAX_HEADING_CHARS)] if passage.symbol else []
 
 
 def _doubts(hit: ShownHit, passage: ShownHit | ShownPassage) -> list[str]:

@@ -58,6 +58,7 @@ class ShownPassage(Value):
     first_line: int = 0
     lines: tuple[int, ...] = ()
     columns: tuple[int, ...] = Field(default=(), exclude_if=no_columns)
+    symbol: str = ""
     flags: tuple[str, ...] = ()
 
 
@@ -90,6 +91,8 @@ class ShownHit(Value):
     columns: tuple[int, ...] = Field(
         default=(), exclude_if=no_columns, description="In each of `lines`, the column at which the answer begins."
     )
+    symbol: str = ""
+    """In a file: the definition around the matching lines, or the heading above them."""
     updated_at: Instant
     flags: tuple[str, ...] = ()
     """Warnings, such as `ignore_instructions`; `weak`: it is much less relevant than the best hit.

@@ -10,7 +10,6 @@ from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
-from treering.retrieval.search.lines import answering_lines, symbol_of
 from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
@@ -34,7 +33,7 @@ _MEMORY: Mapping[str, Any] = {
     "withdrawn": True,
 }
 """Stale entries too: an agent that works on their code should know that they are in doubt."""
-_FILES: Mapping[str, Any] = {"limit": _MAX_FILE_HITS, "lines": 0, "group": "source"}
+_FILES: Mapping[str, Any] = {"limit": _MAX_FILE_HITS, "lines": 1, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
@@ -84,7 +83,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     if not has_subject:
         return known
     files = [hit for hit in _current(space.query("search", ROOT, {"text": asked}, _FILES).hits) if hit.first_line]
-    return [*known, *_places(_answering(files, subject, names), asked)]
+    return [*known, *_places(_answering(files, subject, names))]
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
@@ -163,14 +162,10 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
     return not isinstance(item, Knowledge) or item.was_active
 
 
-def _places(hits: Iterable[ShownHit], asked: str) -> Iterator[HookLine]:
-    terms = frozenset(telling_terms(asked))
+def _places(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
     for hit in islice(hits, _HOOKS.max_places):
-        lines = hit.text.split("\n")
-        matched = answering_lines(hit.text, asked, most=1)
-        best = next(iter(matched.matched or matched.shown), 0)
-        path = hit.place.rpartition("#L")[0]
-        where, symbol = f"{path}:{hit.first_line + best}", symbol_of(hit.heading, terms, path)
-        said = one_line(lines[best].strip(), most=limits.MAX_POINTER_CHARS)
-        named = symbol if symbol not in said else ""
-        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, named, f"– {said}"))))
+        best = next(iter(hit.lines), 0)
+        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
+        line = one_line(hit.text.split("\n")[best].strip(), most=limits.MAX_POINTER_CHARS)
+        named = hit.symbol if hit.symbol not in line else ""
+        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, named, f"– {line}"))))

@@ -9,6 +9,7 @@ from itertools import islice
 from math import fsum
 from typing import NamedTuple
 
+from treering.core.evidence import Definition
 from treering.ports.models import Embedder, Vector
 from treering.retrieval import limits
 from treering.retrieval.text.analysis import index_text, telling_terms, terms_held
@@ -159,6 +160,13 @@ def lines_as_text(lines: Iterable[ShownLine]) -> str:
         else:
             rows += ["…", line.text] if line.after_gap else [line.text]
     return "\n".join(rows)
+
+
+def symbol_at(answer: AnsweringLines, definitions: Iterable[Definition]) -> str:
+    """Return the name of the definition with the most lines that answer; empty if they are in none."""
+    places = [place + 1 for place in answer.matched or answer.shown]
+    inside = {one.name: sum(one.first <= place <= one.last for place in places) for one in definitions}
+    return max(filter(inside.get, inside), key=lambda name: inside[name], default="")
 
 
 def symbol_of(heading: str, terms: frozenset[str], path: str) -> str:

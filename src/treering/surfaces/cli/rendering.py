@@ -11,7 +11,7 @@ from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence, fence_items
 from treering.retrieval import limits
-from treering.retrieval.search.lines import ShownLine, symbol_of
+from treering.retrieval.search.lines import ShownLine
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import cited_hits
@@ -308,7 +308,7 @@ def _without_repetition(title: str) -> str:
 
 
 def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLine]:
-    name = _name_of(hit, terms)
+    name = _name_of(hit)
     called = f"  {one_line(name)}" if name else ""
     doubts = f"  ({hit.doubts})" if hit.doubts else ""
     number = f"{rank}  "
@@ -321,7 +321,7 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
         yield line(
             "   ",
             (one_line(_place(one)), "green"),
-            ("  " + one_line(symbol_of(one.heading, terms, _path(one))), "bold"),
+            ("  " + one_line(one.symbol), "bold"),
             hang=3,
         )
         yield from _flags(one.flags)
@@ -338,18 +338,14 @@ def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
         yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
 
 
-def _name_of(hit: ShownHit, terms: frozenset[str]) -> str:
+def _name_of(hit: ShownHit) -> str:
     """Return the symbol or heading of a place in a file, else the title of the text and its kind."""
     if hit.first_line:
-        return symbol_of(hit.heading, terms, _path(hit))
+        return hit.symbol
     title = "" if hit.heading.startswith(hit.title) else hit.title
     names = filter(None, (title, hit.heading))
     shown = " — ".join(name for name in names if name != _place(hit))
     return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
-
-
-def _path(passage: ShownHit | ShownPassage) -> str:
-    return passage.place.rpartition("#L")[0]
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
-from treering.retrieval.search.lines import LineQuery
+from treering.retrieval.search.lines import LineQuery, symbol_at, symbol_of
 from treering.retrieval.search.relevance import Judgement
-from treering.retrieval.search.retrieval import Retrieval, retrieval
+from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
@@ -139,10 +139,10 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     shown, left_out = _fit(shown, options.max_tokens)
     query = LineQuery(given.text)
     if options.lines:
-        roles = {place_of_hit(hit): hit.head.role for hit in found.hits}
+        passages = {place_of_hit(hit): hit for hit in found.hits}
         near = LineQuery(given.text, engine.quick if options.semantic else None)
         queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
-        shown = tuple(_with_lines(hit, one, roles, options.lines) for hit, one in zip(shown, queries, strict=False))
+        shown = tuple(_with_lines(hit, one, passages, options.lines) for hit, one in zip(shown, queries, strict=False))
     return SearchReport(
         verb="query",
         mode="search",
@@ -199,16 +199,21 @@ def _more(hit: ShownHit) -> ShownPassage:
     )
 
 
-def _with_lines(hit: ShownHit, query: LineQuery, roles: Mapping[Place, str], most: int) -> ShownHit:
-    """Choose the lines of a hit, and of the other passages of its source, that answer."""
+def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int) -> ShownHit:
+    """Choose the lines of a hit, and of the other passages of its source, that answer, and name what they are in."""
 
-    def chosen(text: str, segment: str) -> dict[str, Any]:
-        nested = roles[hit.object_id, segment] in _NESTED
-        answer = query.lines_of(text, most=most, nested=nested)
-        return {"lines": answer.shown, "columns": answer.columns}
+    def chosen(shown: ShownHit | ShownPassage) -> dict[str, Any]:
+        passage = passages[hit.object_id, shown.segment_id]
+        answer = query.lines_of(shown.text, most=most, nested=passage.head.role in _NESTED)
+        segment, symbol = passage.segment, ""
+        if shown.first_line:
+            definitions = segment.definitions if segment else ()
+            path = shown.place.partition("#")[0]
+            symbol = symbol_at(answer, definitions) or symbol_of(shown.heading, query.terms, path)
+        return {"lines": answer.shown, "columns": answer.columns, "symbol": symbol}
 
-    more = tuple(one.model_copy(update=chosen(one.text, one.segment_id)) for one in hit.more)
-    return hit.model_copy(update={**chosen(hit.text, hit.segment_id), "more": more})
+    more = tuple(one.model_copy(update=chosen(one)) for one in hit.more)
+    return hit.model_copy(update={**chosen(hit), "more": more})
 
 
 def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[ShownHit, ...], tuple[str, ...]]:
