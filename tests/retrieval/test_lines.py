@@ -11,7 +11,6 @@ from treering.retrieval.search.lines import (
     answering_lines,
     lines_as_text,
     shown_lines,
-    symbol_at,
     symbol_of,
 )
 
@@ -149,12 +148,20 @@ def test_symbol_with_words_of_the_query_is_named():
     assert symbol_of("task.py", terms, "acme/task.py") == ""
 
 
-def test_definition_around_the_matching_lines_is_named():
-    text = 'def test_retry_count():\n    check()\n\n\nclass Limit:\n    """How often to try again."""\n'
-    definitions = [Definition(name="test_retry_count", first=1, last=2), Definition(name="Limit", first=5, last=6)]
-    assert symbol_at(LineQuery("how often").lines_of(text), definitions) == "Limit"
-    assert symbol_at(LineQuery("retry").lines_of(text), definitions) == "test_retry_count"
-    assert symbol_at(LineQuery("how often").lines_of(text), definitions[:1]) == ""
+def test_symbol_around_the_matching_lines_is_named():
+    text = 'def test_often():\n    check()\n\n\nclass Limit:\n    def count(self):\n        """How often to retry."""\n'
+    definitions = [Definition(name="test_often", first=1, last=2), Definition(name="Limit.count", first=6, last=7)]
+
+    def named(query, *, heading="test_often, Limit"):
+        asked = LineQuery(query)
+        lines = asked.lines_of(text).matched
+        return symbol_of(heading, asked.terms, "limits.py", lines=lines, definitions=definitions)
+
+    assert named("how often to retry") == "Limit"
+    assert named("how often to retry", heading="test_often, Limit.reset, …") == "Limit.count"
+    assert named("check") == "test_often"
+    assert named("often a port") == "test_often"
+    assert named("retry", heading="Limits") == "Limits"
 
 
 @given(

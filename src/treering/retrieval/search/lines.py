@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -162,24 +162,28 @@ def lines_as_text(lines: Iterable[ShownLine]) -> str:
     return "\n".join(rows)
 
 
-def symbol_at(answer: AnsweringLines, definitions: Iterable[Definition]) -> str:
-    """Return the name of the definition with the most lines that answer; empty if they are in none."""
-    places = [place + 1 for place in answer.matched or answer.shown]
-    inside = {one.name: sum(one.first <= place <= one.last for place in places) for one in definitions}
-    return max(filter(inside.get, inside), key=lambda name: inside[name], default="")
+def symbol_of(
+    heading: str,
+    terms: frozenset[str],
+    path: str,
+    *,
+    lines: Collection[int] = (),
+    definitions: Iterable[Definition] = (),
+) -> str:
+    """Return of the symbols of a passage the one around most of its `lines`; a heading of another kind whole.
 
-
-def symbol_of(heading: str, terms: frozenset[str], path: str) -> str:
-    """Return of the symbols of a passage the one with the most terms of a query; a heading of another kind whole.
-
-    Empty for a heading that only repeats the name of its file.
+    If they are in no definition: the one with the most terms of the query. Empty for a heading that only repeats the
+    name of its file.
     """
     heading = _PART.sub("", heading)
     if heading == path.rpartition("/")[2]:
         return ""
     symbols = heading.removesuffix(", …").split(", ")
-    if any(" " in symbol for symbol in symbols):
+    if heading == symbols[0] or any(" " in symbol for symbol in symbols):
         return heading
+    inside = {one.name: sum(one.first <= line + 1 <= one.last for line in lines) for one in definitions}
+    if name := max(filter(inside.get, inside), key=lambda name: inside[name], default=""):
+        return next((symbol for symbol in symbols if _MEMBER.sub("", name, 1) == symbol), name)
     return max(symbols, key=lambda symbol: len(terms.intersection(index_text(symbol).split())))
 
 
@@ -193,6 +197,7 @@ def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
 """How the heading of a part of a long definition ends."""
+_MEMBER = re.compile(r"(?:\.|::|#)\w+$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _PIECE = re.compile(rf".{{1,{limits.MAX_LINE_CHARS}}}(?!\w)|.{{1,{limits.MAX_LINE_CHARS}}}")
 _STEERS = "if elif else for while try except finally with switch case catch match do loop return raise throw await"

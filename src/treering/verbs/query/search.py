@@ -9,7 +9,7 @@ from pydantic import Field
 
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
-from treering.retrieval.search.lines import LineQuery, symbol_at, symbol_of
+from treering.retrieval.search.lines import LineQuery, symbol_of
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -209,7 +209,8 @@ def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], 
         if shown.first_line:
             definitions = segment.definitions if segment else ()
             path = shown.place.partition("#")[0]
-            symbol = symbol_at(answer, definitions) or symbol_of(shown.heading, query.terms, path)
+            lines = answer.matched or answer.shown
+            symbol = symbol_of(shown.heading, query.terms, path, lines=lines, definitions=definitions)
         return {"lines": answer.shown, "columns": answer.columns, "symbol": symbol}
 
     more = tuple(one.model_copy(update=chosen(one)) for one in hit.more)
