@@ -39,20 +39,20 @@ class Counted:
 
 @pytest.mark.parametrize(("reads", "at_once"), [(True, 1), (False, 2)])
 def test_reads_run_one_after_another(monkeypatch, reads, at_once):
-    monkeypatch.setattr(workers, "_ALONE_SECONDS", 60.0)
+    monkeypatch.setattr(workers, "ALONE_SECONDS", 60.0)
     counted = Counted()
     results(counted, counted, reads=reads)
     assert counted.most == at_once
 
 
 def test_a_long_read_lets_others_run(monkeypatch):
-    monkeypatch.setattr(workers, "_ALONE_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "ALONE_SECONDS", 0.0)
     done = Event()
     assert results(lambda: done.wait(20), lambda: done.set() or "short", reads=True) == [True, "short"]
 
 
 def test_the_read_after_a_failed_one_runs(monkeypatch):
-    monkeypatch.setattr(workers, "_ALONE_SECONDS", 60.0)
+    monkeypatch.setattr(workers, "ALONE_SECONDS", 60.0)
 
     async def run():
         threads = Workers(8, stop=Stop())

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 EVENTS = "text/event-stream"
 LOOKING_SECONDS = 5.0
-_ALONE_SECONDS = 0.1
+ALONE_SECONDS = 0.1
 """More than a read takes unless it waits for a model or a database, or reads all of a large space."""
 _LOG = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Workers:
 
     @asynccontextmanager
     async def _alone(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> AsyncIterator[None]:
-        """Start the block when no other read runs, except those that have taken more than `_ALONE_SECONDS`.
+        """Start the block when no other read runs, except those that have taken more than `ALONE_SECONDS`.
 
         Threads that compute at once hand the interpreter to each other at each SQL statement, and each has caches.
         """
@@ -173,7 +173,7 @@ class Workers:
                 alone = False
                 self._reads.release_on_behalf_of(place)
 
-        timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, let_others_in)
+        timer = asyncio.get_running_loop().call_later(ALONE_SECONDS, let_others_in)
         try:
             yield
         finally:
