@@ -15,7 +15,7 @@ from scripted_agents import recalls, says, stores
 from space_parts import open_space
 from treering import Budget
 from treering.core.errors import InvalidInput
-from treering.extensions.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.agent_pages import page_with_citations, usable_plan
 from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
@@ -226,13 +226,13 @@ def test_citations_that_do_not_hold_are_dropped_and_told_and_quotes_find_their_l
         f"[holds](source:{APP}#L4-L5) [moved](source:{APP}#L1) [no lines](source:{APP}#L90-L91) "
         f"[no words](source:{APP}#L2) [no file](source:gone.py#L1) [self](page:app.md#top) [no page](page:gone.md)"
     )
-    quoted = [
-        QuotedLines(APP, 4, 5, "def handle(self): return"),
-        QuotedLines(APP, 1, 1, 'return "served"'),
-        QuotedLines(APP, 2, 2, "words that nobody wrote"),
-    ]
+    quotes = {
+        (APP, 4, 5): "def handle(self): return",
+        (APP, 1, 1): 'return "served"',
+        (APP, 2, 2): "words that nobody wrote",
+    }
     made, notes = page_with_citations(
-        WikiPlan("Acme", "", (page,)), page, body, quoted, material(space, folder).citations
+        WikiPlan("Acme", "", (page,)), page, body, quotes, material(space, folder).citations
     )
     assert made.body == (
         f"# App\n\n[holds](source:{APP}#L4-L5) [moved](source:{APP}#L5-L5) no lines "
