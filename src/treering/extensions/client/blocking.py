@@ -371,7 +371,7 @@ class BlockingMemoryClient:
         return retry_on_conflict(lambda: work(engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def _replacing(self, key: str | None, replaces: str | None) -> dict[str, str]:
-        """Return the metadata that says what a memory replaces. Raises `NotFound` for a memory that is unknown."""
+        """Return the metadata that names what a memory replaces. Raises `NotFound` for a memory that is unknown."""
         if key is not None and not key.strip():
             raise InvalidInput("key: an empty text names nothing.", hint="Give a key such as 'phone', or none.")
         if replaces is not None and replaces not in self._up_to_date().ledger.heads([replaces]):

@@ -19,7 +19,7 @@ from treering.core.scope import ROOT
 from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
 from treering.extensions.client.items.recalling import MemoryQuery, read_sources, recall
-from treering.extensions.client.items.recording import first_line, text_drafts
+from treering.extensions.client.items.recording import first_line, new_note, text_drafts
 from treering.extensions.client.json_values import check_json
 from treering.extensions.client.profiles import Switches
 from treering.extensions.client.record_names import (
@@ -32,10 +32,10 @@ from treering.extensions.client.record_names import (
 )
 from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
-from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.ports.runtime import fresh_segment_id
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.ingest.segments import carry, first_segments
+from treering.verbs.ingest.segments import carry
 from treering.verbs.lint import erasure
 
 _ATTEMPTS = 20
@@ -174,22 +174,14 @@ class Records:
         return [Update(id=known.id, expected_revision=known.revision, changes=changes)] if changes else []
 
     def _source(self, draft: RecordDraft) -> Source:
-        engine, now = self.engine, self.engine.clock.now()
-        salt = fresh_salt(engine.clock)
         fields = self._fields(draft)
-        return Source(
-            id=fresh_id("source", engine.clock),
-            kind="note",
+        return new_note(
+            self.engine,
+            draft.text,
             scope=draft.name.scope,
-            created_at=now,
-            updated_at=now,
-            origin_channel=engine.author.channel,
-            salt=salt,
+            now=self.engine.clock.now(),
             origin=draft.name.origin,
             captured_at=parse_time(fields["metadata"][HAPPENED]),
-            segments=first_segments(
-                text_drafts(engine, draft.text), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
-            ),
             **fields,
         )
 

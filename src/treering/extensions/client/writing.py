@@ -35,7 +35,7 @@ class MemoryWriter:
         self._buffer = WriteBuffer(self._write, journal, size=storage.batch_size, interval=storage.flush_interval)
 
     def submit(self, entries: Sequence[MemoryEntry]) -> None:
-        """Write entries, or buffer them if the configuration says so. Raises `InvalidInput` for an invalid one."""
+        """Write entries, or buffer them, as configured. Raises `InvalidInput` for an invalid one."""
         storage = self._storage
         check_direct(self._engine, [], what=WHAT)
         for entry in entries:

@@ -355,7 +355,7 @@ def _of_ledger(where: Filter) -> Filter:
 
 
 def read_sources(engine: Engine, ids: Iterable[str]) -> dict[str, Source]:
-    """Read sources; skip those that are gone or differ from the audit log."""
+    """Read sources; skip missing ones, and any that differ from the audit log."""
     wanted = tuple(dict.fromkeys(ids))
     if not wanted:
         return {}
