@@ -15,7 +15,7 @@ from scripted_agents import recalls, says, stores
 from space_parts import open_space
 from treering import Budget
 from treering.core.errors import InvalidInput
-from treering.extensions.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.agent_pages import page_with_citations, usable_plan
 from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
@@ -183,6 +183,10 @@ def material(space, folder):
     return WikiMaterial(space, ABOUT, "run", read, Citations(space.engine, read.place, read.tree.lines), memories, None)
 
 
+def tools_over(given):
+    return RepositoryTools(given.space, lambda _runtime: given.read)
+
+
 @pytest.mark.parametrize(
     "path", ["../secret.txt", "src/../../secret.txt", "/etc/passwd", ".git/config", "link.py", "ignored.env", "src", ""]
 )
@@ -191,33 +195,33 @@ def test_agents_read_files_of_the_repository_and_no_others(space, folder, tmp_pa
     (folder / "link.py").symlink_to(tmp_path / "secret.txt")
     (folder / ".gitignore").write_text("*.env\n", encoding="utf-8")
     (folder / "ignored.env").write_text("the secret", encoding="utf-8")
-    tools = RepositoryTools(space, material(space, folder).read)
-    assert "There is no text file" in tools.read_lines(path)
-    assert "class App" in tools.read_lines(APP)
+    tools = tools_over(material(space, folder))
+    assert "There is no text file" in tools.read_lines(path, None)
+    assert "class App" in tools.read_lines(APP, None)
 
 
 def test_a_file_that_a_link_has_replaced_since_is_not_read(space, folder, tmp_path):
-    tools = RepositoryTools(space, material(space, folder).read)
+    tools = tools_over(material(space, folder))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "app.py").write_text("the secret", encoding="utf-8")
     (folder / "src" / "acme").rename(tmp_path / "moved")
     (folder / "src" / "acme").symlink_to(tmp_path / "other")
-    assert "There is no text file" in tools.read_lines(APP)
+    assert "There is no text file" in tools.read_lines(APP, None)
 
 
 def test_the_tools_list_folders_search_and_bound_what_they_answer(space, folder):
     key = "AKIA" + "Q3EGZVD5XKM2WNRP"
     (folder / "long.py").write_text(f"key = '{key}'\n" + "x = 1\n" * 1_000, encoding="utf-8")
-    tools = RepositoryTools(space, material(space, folder).read)
-    assert "src/" in tools.list_folder()
-    assert "app.py (" in tools.list_folder("src/acme/")
-    assert "There is no folder" in tools.list_folder("..")
-    read = tools.read_lines("long.py")
+    tools = tools_over(material(space, folder))
+    assert "src/" in tools.list_folder(None)
+    assert "app.py (" in tools.list_folder(None, "src/acme/")
+    assert "There is no folder" in tools.list_folder(None, "..")
+    read = tools.read_lines("long.py", None)
     assert f"read on from line {MOST_LINES + 1}" in read
     assert key not in read
-    assert "there are none" in tools.read_lines(APP, 90, 95)
-    assert f"{APP}#L1-L5" in tools.search_repository("Serves requests")
-    assert "query is empty" in tools.search_repository(" ")
+    assert "there are none" in tools.read_lines(APP, None, 90, 95)
+    assert f"{APP}#L1-L5" in tools.search_repository("Serves requests", None)
+    assert "query is empty" in tools.search_repository(" ", None)
 
 
 def test_citations_that_do_not_hold_are_dropped_and_told_and_quotes_find_their_lines(space, folder):
@@ -226,13 +230,13 @@ def test_citations_that_do_not_hold_are_dropped_and_told_and_quotes_find_their_l
         f"[holds](source:{APP}#L4-L5) [moved](source:{APP}#L1) [no lines](source:{APP}#L90-L91) "
         f"[no words](source:{APP}#L2) [no file](source:gone.py#L1) [self](page:app.md#top) [no page](page:gone.md)"
     )
-    quoted = [
-        QuotedLines(APP, 4, 5, "def handle(self): return"),
-        QuotedLines(APP, 1, 1, 'return "served"'),
-        QuotedLines(APP, 2, 2, "words that nobody wrote"),
-    ]
+    quotes = {
+        (APP, 4, 5): "def handle(self): return",
+        (APP, 1, 1): 'return "served"',
+        (APP, 2, 2): "words that nobody wrote",
+    }
     made, notes = page_with_citations(
-        WikiPlan("Acme", "", (page,)), page, body, quoted, material(space, folder).citations
+        WikiPlan("Acme", "", (page,)), page, body, quotes, material(space, folder).citations
     )
     assert made.body == (
         f"# App\n\n[holds](source:{APP}#L4-L5) [moved](source:{APP}#L5-L5) no lines "

@@ -4,31 +4,70 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
-from treering.core.errors import InvalidInput
-from treering.core.objects import Channel
+from treering.core.characters import one_line
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.fencing import fence
+from treering.core.filters import EVERYTHING, And, Compare
+from treering.core.objects import Activity, Channel, Object, Source
+from treering.core.patch import Transition
+from treering.core.scope import ROOT
+from treering.extensions.client import nested_contexts
 from treering.extensions.client.config import MemoryConfig
 from treering.extensions.client.default_place import with_place
 from treering.extensions.client.items.buffering import SetAside
 from treering.extensions.client.items.documents import (
+    AGENT,
+    CONTEXT,
+    KEY,
+    PREFIX,
+    RELATIONS,
+    TYPE,
     MemoryDocument,
     MemoryItem,
     NestedContext,
     RetrievedMemories,
+    item_of,
     nested_context,
+    relation_type,
+    session_text,
 )
-from treering.extensions.client.items.recalling import RecallScope, Who
-from treering.extensions.client.items.recording import KeyedMemory
-from treering.extensions.client.memory import ClientMemory
+from treering.extensions.client.items.recalling import (
+    Ages,
+    MemoryQuery,
+    RecallScope,
+    Who,
+    is_visible,
+    metadata_filter,
+    reach_of,
+    recall,
+)
+from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of
 from treering.extensions.client.opening import OpenMemory, check, open_memory
 from treering.extensions.client.place import Given, GivenEmbedder
-from treering.extensions.client.profiles import AgentProfile
+from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
 from treering.extensions.client.records import Records
+from treering.extensions.client.writing import WHAT
 from treering.extensions.engines.host import VectorStoreAdapter
+from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
+from treering.retrieval.search.packing import lines_within
 from treering.system.settings import Settings
+from treering.verbs import catalog
+from treering.verbs.crystallize.submission import apply_directly
+from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.envelope import READS, Envelope
+from treering.verbs.lint import erasure
+from treering.verbs.query.related import RelatedReport
+
+MOST_RETRIEVED = 200
+_NEWEST_MEMORIES = 500
+"""The number of memories stored last in the space that a brief considers."""
+_MAX_LINE_CHARS = 200
+_BRIEF = "brief"
+_ATTEMPTS = 20
 
 
 class BlockingMemoryClient:
@@ -63,9 +102,9 @@ class BlockingMemoryClient:
             channel,
         )
         """The arguments with which a pickled client is opened again."""
-        self._space = _OpenedOnUse(
-            partial(open_memory, self.config, Who(agent_type, user_id), given, actor=actor, channel=channel)
-        )
+        self._who = Who(agent_type, user_id)
+        self._storing_once = Lock()
+        self._space = _OpenedOnUse(partial(open_memory, self.config, self._who, given, actor=actor, channel=channel))
         # If the program does not close it, buffered memories are written at the end.
         weakref.finalize(self, self._space.close)
 
@@ -85,7 +124,20 @@ class BlockingMemoryClient:
         For an excluded agent, stores nothing and returns an empty id. Raises `InvalidInput` with the invalid field, and
         with `enable_async_writes=false` the errors of the ledger; `NotFound` for an unknown id in `replaces`.
         """
-        return self._memory.store(content, metadata, key=key, replaces=replaces) if self.config.enabled else ""
+        if not self.config.enabled:
+            return ""
+        memory = self._memory
+        given = {**(metadata or {}), **self._replacing(key, replaces)}
+        if isinstance(content, str):
+            return self._stored(entry_of(memory.engine, content, given, self._who))
+        document = MemoryDocument.from_document(content)
+        merged = {**document.told, **given}
+        stored_id = self._stored(
+            entry_of(memory.engine, document.content, merged, self._who, identity=document.unused_id)
+        )
+        if stored_id:
+            document.mark_stored()
+        return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Store the memories with new keys, in order; return the ids of all.
@@ -93,7 +145,16 @@ class BlockingMemoryClient:
         A memory stored under a key stays unchanged, even if it was archived or erased. Raises the errors of `store`;
         then none is stored.
         """
-        return self._memory.store_once(memories) if self.config.enabled else []
+        if not self.config.enabled:
+            return []
+        engine = self._memory.engine
+        entries = [entry_of(engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
+        with self._storing_once:
+            self.flush()
+            existing = set(engine.ledger.heads([entry.id for entry in entries]))
+            new = {entry.id: entry for entry in entries if not (entry.id in existing or self._is_excluded(entry))}
+            self._memory.writer.submit([*new.values()])
+        return [*new]
 
     def retrieve(
         self,
@@ -117,14 +178,71 @@ class BlockingMemoryClient:
         """
         if not self.config.enabled:
             return RetrievedMemories()
-        return self._memory.retrieve(query, top_k, filters, session_id, scope, profile=profile)
+        memory = self._memory
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
+        agent, settings = self._profile(profile), self.config.retrieval
+        agents = {self._who.agent_type, agent.agent_type if agent else None}
+        if agents & set(self.config.excluded_agents):
+            return RetrievedMemories()
+        memory.writer.flush()
+        given = agent.relevance_threshold if agent else None
+        threshold = settings.min_similarity if given is None else given
+        reach_at = partial(
+            reach_of,
+            scope=scope,
+            session_id=session_text(session_id),
+            who=self._who,
+            where=metadata_filter(filters),
+            now=memory.engine.clock.now(),
+        )
+        ttl, max_age = self.config.session_ttl, settings.max_age_seconds
+        request = MemoryQuery(
+            query=query,
+            limit=self._limit(top_k, agent),
+            reach=reach_at(ages=Ages(ttl, max_age)),
+            older={
+                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl))}),
+                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age))}),
+            },
+            is_threshold_given=given is not None or threshold != MIN_SIMILARITY,
+            min_similarity=threshold,
+            switches=agent.switches.over(settings) if agent else settings,
+            priorities=agent.priorities if agent else (),
+            no_reranker=memory.no_reranker,
+        )
+        return recall(memory.engine, request)
 
     def brief(self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500) -> str:
         """Return the newest memories that a session, an agent or a user sees, for the beginning of a conversation.
 
         One line each, newest first, fenced as data; empty if there are none. `session_id`, `scope`: as for `retrieve`.
         """
-        return self._memory.brief(session_id, scope, max_tokens=max_tokens) if self.config.enabled else ""
+        if not self.config.enabled:
+            return ""
+        memory = self._memory
+        if self._who.agent_type in self.config.excluded_agents:
+            return ""
+        memory.writer.flush()
+        reach = reach_of(
+            scope=scope,
+            session_id=session_text(session_id),
+            who=self._who,
+            ages=Ages(self.config.session_ttl, self.config.retrieval.max_age_seconds),
+            where=EVERYTHING,
+            now=memory.engine.clock.now(),
+        )
+        # The ledger does not filter by metadata: users and nested contexts are filtered afterwards.
+        stored = And((Compare("origin", "prefix", PREFIX), Compare("status", "eq", "active")))
+        newest = Selection(
+            scope=reach.scope, descend=reach.descend, types=("source",), where=stored, newest=_NEWEST_MEMORIES
+        )
+        sources = (one for one in memory.engine.ledger.select(newest) if isinstance(one, Source))
+        items = [item_of(one) for one in sources if is_visible(one, reach)]
+        items.sort(key=lambda item: item.timestamp, reverse=True)
+        lines = [f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}" for item in items]
+        shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
+        return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
     def get_related_memories(
         self,
@@ -137,30 +255,48 @@ class BlockingMemoryClient:
 
         Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id.
         """
-        return self._memory.get_related_memories(memory_id, types, direction, depth) if self.config.enabled else []
+        if not self.config.enabled:
+            return []
+        engine = self._up_to_date()
+        links = [relation_type(name) for name in types] if types else list(RELATIONS.values())
+        request = {"id": memory_id, "types": links, "direction": direction, "depth": depth}
+        envelope = Envelope(mode="related", scope=ROOT, input=request, options={"descend": True})
+        report = cast("RelatedReport", catalog.call(engine, "query", envelope, granted=READS))
+        ids = tuple(dict.fromkeys(one.id for one in report.neighbours))
+        (read,) = engine.ledger.read([ObjectRequest(objects=(memory_id, *ids))])
+        start = _context_of(read.objects.get(memory_id))
+        objects = (read.objects[identity] for identity in ids if identity in read.objects)
+        return [_related_item(one) for one in objects if _is_visible_from(one, start)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
         """Move the memories of a nested context to its parent; return their number. Idempotent."""
-        return self._memory.merge_nested_context(context) if self.config.enabled else 0
+        return self._changed(nested_contexts.merge, context)
 
     def discard_nested_context(self, context: NestedContext) -> int:
         """Archive the memories of a nested context and those nested in it; return their number."""
-        return self._memory.discard_nested_context(context) if self.config.enabled else 0
+        return self._changed(nested_contexts.discard, context)
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
 
         Raises `Denied` if the author may not erase.
         """
-        return self._memory.delete(memory_id, erase=erase) if self.config.enabled else False
+        if not self.config.enabled:
+            return False
+        engine = self._up_to_date()
+        if self._memory.writer.forget_aside(memory_id):
+            return True
+        if erase:
+            return erasure.erase(engine, [memory_id], reason="Erased memory").clean
+        return retry_on_conflict(lambda: _archive(engine, memory_id), attempts=_ATTEMPTS, on=(Conflict,))
 
     def set_aside(self) -> Sequence[SetAside]:
         """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
-        return self._memory.set_aside() if self.config.enabled else []
+        return self._memory.writer.set_aside() if self.config.enabled else []
 
     def retry_set_aside(self) -> int:
         """Try again to write memories that were set aside; return the number written. The others stay set aside."""
-        return self._memory.retry_set_aside() if self.config.enabled else 0
+        return self._memory.writer.retry_set_aside() if self.config.enabled else 0
 
     def catch_up(self) -> EngineReport:
         """Write buffered memories, embed everything, and update the engine; return the engine's status.
@@ -168,7 +304,15 @@ class BlockingMemoryClient:
         Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
         the embedder.
         """
-        return self._memory.catch_up() if self.config.enabled else EngineReport("none")
+        if not self.config.enabled:
+            return EngineReport("none")
+        engine = self._up_to_date()
+        engine.vectoriser.finish(engine.progress)
+        if engine.selection is None:
+            return EngineReport("none")
+        while engine.selection.advance():
+            pass
+        return engine.selection.report()
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop, which sees its parent's memories but is hidden from it until merged.
@@ -183,12 +327,12 @@ class BlockingMemoryClient:
         """Values stored under names, for framework adapters. Raises `InvalidInput` if the client is disabled."""
         if not self.config.enabled:
             raise InvalidInput("This memory client is disabled and stores no records.", hint="Set memory.enabled=true.")
-        return self._memory.records
+        return Records(self._memory.engine)
 
     def flush(self) -> None:
         """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         if self._space.is_open:
-            self._memory.flush()
+            self._memory.writer.flush()
 
     def close(self) -> None:
         """Write buffered memories and close the space."""
@@ -212,8 +356,55 @@ class BlockingMemoryClient:
         return self
 
     @property
-    def _memory(self) -> ClientMemory:
+    def _memory(self) -> OpenMemory:
         return self._space.memory
+
+    def _up_to_date(self) -> Engine:
+        """Return the engine of the space, after buffered memories were written."""
+        self._memory.writer.flush()
+        return self._memory.engine
+
+    def _changed(self, work: Callable[[Engine, NestedContext], int], context: NestedContext) -> int:
+        if not self.config.enabled:
+            return 0
+        engine = self._up_to_date()
+        return retry_on_conflict(lambda: work(engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+
+    def _replacing(self, key: str | None, replaces: str | None) -> dict[str, str]:
+        """Return the metadata that names what a memory replaces. Raises `NotFound` for a memory that is unknown."""
+        if key is not None and not key.strip():
+            raise InvalidInput("key: an empty text names nothing.", hint="Give a key such as 'phone', or none.")
+        if replaces is not None and replaces not in self._up_to_date().ledger.heads([replaces]):
+            raise NotFound(f"replaces: there is no memory {replaces!r}.", hint="Give the id of a stored memory.")
+        named = {KEY: key, "replaces": replaces}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _stored(self, entry: MemoryEntry) -> str:
+        if self._is_excluded(entry):
+            return ""
+        self._memory.writer.submit([entry])
+        return entry.id
+
+    def _is_excluded(self, entry: MemoryEntry) -> bool:
+        return entry.metadata.get(AGENT) in self.config.excluded_agents
+
+    def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:
+        if isinstance(profile, AgentProfile):
+            return profile
+        if profile is not None:
+            return self.config.profile(profile)
+        own = self._who.agent_type
+        return self.config.profile(own) if own in self.config.profiles else None
+
+    def _limit(self, top_k: int | None, profile: AgentProfile | None) -> int:
+        most = profile.max_items if profile and profile.max_items else MOST_RETRIEVED
+        if top_k is None:
+            return profile.max_items if profile and profile.max_items else self.config.retrieval.top_k
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MOST_RETRIEVED:
+            raise InvalidInput(
+                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Use 5, for example."
+            )
+        return min(top_k, most)
 
 
 class _OpenedOnUse:
@@ -231,14 +422,14 @@ class _OpenedOnUse:
         return self._opened is not None
 
     @property
-    def memory(self) -> ClientMemory:
+    def memory(self) -> OpenMemory:
         """The memory, opened if necessary. Raises what opening it raises, and `InvalidInput` after `close`."""
         with self._lock:
             if self.closed:
                 raise InvalidInput("This memory client was closed.", hint="Create another one.")
             if self._opened is None:
                 self._opened = self._open()
-            return self._opened.memory
+            return self._opened
 
     def close(self) -> None:
         """Write buffered memories and close the space."""
@@ -257,3 +448,32 @@ def _checked(config: MemoryConfig | Mapping[str, Any] | None, given: Given) -> M
     placed = with_place(read, settings)
     check(placed, settings, given)
     return placed
+
+
+def _archive(engine: Engine, memory_id: str) -> bool:
+    item = engine.ledger.get(memory_id)
+    if item.status == "archived":
+        return False
+    step = Transition(id=item.id, expected_revision=item.revision, to="archived")
+    apply_directly(engine, ROOT, [step], what=WHAT, reason="Withdrew a memory")
+    return True
+
+
+def _context_of(item: Object | None) -> str:
+    return str(item.metadata.get(CONTEXT, "")) if isinstance(item, Source) else ""
+
+
+def _is_visible_from(item: Object, start: str) -> bool:
+    """Return whether an object is a memory, or an activity with memories, that is visible from the context `start`."""
+    if isinstance(item, Activity):
+        return item.status != "archived"
+    context = _context_of(item)
+    is_memory = isinstance(item, Source) and item.status == "active" and item.origin.startswith(PREFIX)
+    return is_memory and (not context or start == context or start.startswith(f"{context}>"))
+
+
+def _related_item(item: Object) -> MemoryItem:
+    if isinstance(item, Source):
+        return item_of(item)
+    title = item.title if isinstance(item, Activity) else ""
+    return MemoryItem(item.id, title, {TYPE: "nested_context"}, 1.0, item.created_at)

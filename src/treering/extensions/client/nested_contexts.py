@@ -7,9 +7,10 @@ from treering.core.objects import Activity, Object, Source
 from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
 from treering.extensions.client.items.documents import CONTEXT, PART_OF, PREFIX, NestedContext, is_nested, scope_of
 from treering.ports.ledger import Selection
-from treering.ports.runtime import fresh_id, fresh_salt
+from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
+from treering.verbs.envelope import Call
 
 
 def merge(engine: Engine, context: NestedContext) -> int:
@@ -68,16 +69,6 @@ def _merged(item: Source, context: NestedContext) -> dict[str, object]:
 
 
 def _activity(engine: Engine, context: NestedContext, scope: str) -> Activity:
-    now = engine.clock.now()
-    return Activity(
-        id=fresh_id("activity", engine.clock),
-        kind="episode",
-        status="finalized",
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        origin_channel=engine.author.channel,
-        salt=fresh_salt(engine.clock),
-        title=shortened(f"Nested context {context.loop_id}", TITLE),
-        ended_at=now,
-    )
+    title = shortened(f"Nested context {context.loop_id}", TITLE)
+    fields = {"kind": "episode", "status": "finalized", "title": title, "ended_at": engine.clock.now()}
+    return draft_activity(Call(engine, scope), fields)

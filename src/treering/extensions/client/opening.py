@@ -10,12 +10,12 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
-from treering.extensions.client.config import MemoryConfig
+from treering.extensions.client.config import MemoryConfig, Storage
 from treering.extensions.client.items.buffering import WriteJournal
 from treering.extensions.client.items.recalling import Who
-from treering.extensions.client.memory import ClientMemory
 from treering.extensions.client.models import check_embedder, embedder_of, reranker_of
 from treering.extensions.client.place import Given, MemoryPlace, place_of, warn_of_ignored_keys, with_hint
+from treering.extensions.client.writing import MemoryWriter
 from treering.extensions.engines.host import VectorStoreAdapter
 from treering.ports.vector_engine import EngineSelection
 from treering.spaces.wiring import Opened, Opening, author, open_engine
@@ -27,16 +27,25 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenMemory:
-    """An open memory and its space. `lasting`: whether the space remains after it is closed."""
+    """An open memory and its space. `lasting`: whether the space remains after it is closed.
 
-    memory: ClientMemory
+    `no_reranker`: the reason why no model orders the results.
+    """
+
+    writer: MemoryWriter
     space: Opened
     lasting: bool
+    no_reranker: str
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the space."""
+        return self.space.engine
 
     def close(self) -> None:
         """Write buffered memories, and close the space. An engine deletes its vectors of a space in memory."""
         try:
-            self.memory.close()
+            self.writer.close()
             if not self.lasting and self.space.engine.selection:
                 _drop(self.space.engine.selection)
         finally:
@@ -64,9 +73,8 @@ def open_memory(config: MemoryConfig, who: Who, given: Given, *, actor: str | No
             _choose_engine(space.engine, place)
         except TreeringError as error:
             raise with_hint(config, error) from error
-        journal = _journal(config, place)
-        memory = ClientMemory(space.engine, _buffered(config, place), who=who, journal=journal, no_reranker=no_reranker)
-        return OpenMemory(memory, space, lasting=not place.ledger.in_memory)
+        writer = MemoryWriter(space.engine, _buffered(config.storage, place), _journal(config, place))
+        return OpenMemory(writer, space, not place.ledger.in_memory, no_reranker)
     except BaseException:  # the caller does not know the space yet; close it even if the program is interrupted
         space.close()
         raise
@@ -159,9 +167,8 @@ def _journal(config: MemoryConfig, place: MemoryPlace) -> WriteJournal:
     return FileJournal(Path(f"{place.beside}.journal"), Packer(config.compression))
 
 
-def _buffered(config: MemoryConfig, place: MemoryPlace) -> MemoryConfig:
+def _buffered(storage: Storage, place: MemoryPlace) -> Storage:
     """Return the configuration; without a journal, memories of a lasting space are written at once."""
     if place.beside is None or os.name == "posix":
-        return config
-    storage = config.storage.model_copy(update={"enable_async_writes": False})
-    return config.model_copy(update={"storage": storage})
+        return storage
+    return storage.model_copy(update={"enable_async_writes": False})

@@ -18,8 +18,8 @@ from treering.core.patch import Create, Operation, Transition, Update
 from treering.core.scope import ROOT
 from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
-from treering.extensions.client.items.recalling import MemoryQuery, recall
-from treering.extensions.client.items.recording import first_line, text_drafts
+from treering.extensions.client.items.recalling import MemoryQuery, read_sources, recall
+from treering.extensions.client.items.recording import first_line, new_note, text_drafts
 from treering.extensions.client.json_values import check_json
 from treering.extensions.client.profiles import Switches
 from treering.extensions.client.record_names import (
@@ -30,12 +30,12 @@ from treering.extensions.client.record_names import (
     has_plain_key,
     record_of,
 )
-from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
-from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.ports.runtime import fresh_segment_id
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.ingest.segments import carry, first_segments
+from treering.verbs.ingest.segments import carry
 from treering.verbs.lint import erasure
 
 _ATTEMPTS = 20
@@ -61,7 +61,7 @@ class Records:
         `below`: only the record with this key, and those whose keys begin with it and `/`.
         """
         ids = self._ids(collection, below)
-        return sorted(map(record_of, self._read(ids).values()), key=lambda record: record.key)
+        return sorted(map(record_of, read_sources(self.engine, ids).values()), key=lambda record: record.key)
 
     def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
         """Return the record with the last key that begins with `below` and `/`; `None` if there is none."""
@@ -69,7 +69,7 @@ class Records:
         active = {origin: state.id for origin, state in states.items() if state.status == "active"}
         if not all(map(has_plain_key, active)):  # digests are not in the order of the keys
             return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
-        sources = self._read([active[max(active)]] if active else [])
+        sources = read_sources(self.engine, [active[max(active)]] if active else [])
         return next(map(record_of, sources.values()), None)
 
     def used(self, names: Sequence[RecordName]) -> set[RecordName]:
@@ -99,7 +99,7 @@ class Records:
         conditions = And((*_in(collection), *([where] if where else [])))
         reach = Reach(scope=collection.scope, where=conditions, now=self.engine.clock.now())
         items = recall(self.engine, MemoryQuery(query, min(limit, _MAX_RESULTS), reach, min_similarity, Switches()))
-        sources = self._read([item.id for item in items])
+        sources = read_sources(self.engine, [item.id for item in items])
         return [record_of(sources[item.id], item.similarity_score) for item in items if item.id in sources]
 
     def write(
@@ -117,7 +117,8 @@ class Records:
         keys = rename or {}
         known = self._sources([*(draft.name for draft in drafts), *remove, *keys])
         operations = [one for draft in drafts for one in self._storing(draft, known.get(draft.name))]
-        operations += [_withdrawing(known[name]) for name in dict.fromkeys(remove) if name in known]
+        removed = (known[name] for name in dict.fromkeys(remove) if name in known)
+        operations += [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in removed]
         operations += [_renaming(known[name], name, key) for name, key in keys.items() if name in known]
         if operations:
             apply_directly(self.engine, ROOT, operations, what=_WHAT, reason=reason)
@@ -157,14 +158,8 @@ class Records:
                 state = states.get(name.origin)
                 if state and state.status == "active":
                     ids[name] = state.id
-        sources = self._read(list(ids.values()))
+        sources = read_sources(self.engine, ids.values())
         return {name: sources[identity] for name, identity in ids.items() if identity in sources}
-
-    def _read(self, ids: Sequence[str]) -> dict[str, Source]:
-        if not ids:
-            return {}
-        (read,) = self.engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
-        return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
 
     def _storing(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
         at = known.revision if known else 0
@@ -179,22 +174,14 @@ class Records:
         return [Update(id=known.id, expected_revision=known.revision, changes=changes)] if changes else []
 
     def _source(self, draft: RecordDraft) -> Source:
-        engine, now = self.engine, self.engine.clock.now()
-        salt = fresh_salt(engine.clock)
         fields = self._fields(draft)
-        return Source(
-            id=fresh_id("source", engine.clock),
-            kind="note",
+        return new_note(
+            self.engine,
+            draft.text,
             scope=draft.name.scope,
-            created_at=now,
-            updated_at=now,
-            origin_channel=engine.author.channel,
-            salt=salt,
+            now=self.engine.clock.now(),
             origin=draft.name.origin,
             captured_at=parse_time(fields["metadata"][HAPPENED]),
-            segments=first_segments(
-                text_drafts(engine, draft.text), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
-            ),
             **fields,
         )
 
@@ -249,10 +236,6 @@ def _in(collection: RecordCollection) -> tuple[Filter, ...]:
         Compare("scope", "eq", collection.scope),
         Compare("origin", "prefix", f"{collection.origin()}/"),
     )
-
-
-def _withdrawing(source: Source) -> Transition:
-    return Transition(id=source.id, expected_revision=source.revision, to="archived")
 
 
 def _renaming(source: Source, name: RecordName, key: str) -> Update:

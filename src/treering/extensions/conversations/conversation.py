@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -83,13 +83,13 @@ class ConversationDraft:
         if parts:
             self.counts[OTHER_PARTS] += parts
 
-    def say(self, spoken: "Said", role: str, *, identity: str = "", at: datetime | None = None) -> None:
+    def say(self, spoken: "Said", role: str, *, name: str = "", identity: str = "", at: datetime | None = None) -> None:
         """Add a message, unless it is empty. One with tool calls only has the role `tool`."""
         self.count_other(spoken.other)
         if not spoken:
             return
         role = role if spoken.words else "tool"
-        self.messages.append(Message(content=spoken.text, role=role, id=identity, at=at))
+        self.messages.append(Message(content=spoken.text, role=role, name=name, id=identity, at=at))
         if role == "user":
             self.work.request(spoken.words)
 
@@ -159,6 +159,21 @@ _ID_CHARS = 120
 _KEY_CHARS = 16
 _UNFIT = re.compile(r"[\s#\x00-\x1f\x7f]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+Line = tuple[int, object]
+"""The number of a line from 1, and its value."""
+
+
+def read_session(
+    draft: ConversationDraft, lines: Iterable[Line], take: Callable[[Record, ConversationDraft], bool]
+) -> Iterator[Parsed]:
+    """Read the lines of a session into a draft. `take` adds a line, and returns whether it belongs to a session."""
+    for number, value in lines:
+        if not take(record(value), draft):
+            yield Unread(f"line {number}", "it is not a message")
+    if draft.messages:
+        yield draft.finished()
 
 
 OTHER_PARTS = "part(s) without text are only named"

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from treering.extensions.conversations.conversation import ConversationDraft, Parsed, Said, Unread, tool_line
+from treering.extensions.conversations.conversation import (
+    ConversationDraft,
+    Line,
+    Parsed,
+    Said,
+    read_session,
+    tool_line,
+)
 from treering.sources.reading.loose_json import Record, first_moment, listed, record, words
 
 
@@ -11,20 +18,12 @@ def are_events(values: Sequence[object]) -> bool:
     return any(_begins(record(one)) for one in values)
 
 
-def read_session(lines: Iterable[tuple[int, object]]) -> Iterator[Parsed]:
+def read_copilot(lines: Iterable[Line]) -> Iterator[Parsed]:
     """Read the session of a file: its messages in order, with a short line for each tool call.
 
     Results of tools, events of subagents, and requests that the program made are skipped.
     """
-    draft = ConversationDraft("copilot-cli")
-    for number, value in lines:
-        line = record(value)
-        if not words(line.get("type")):
-            yield Unread(f"line {number}", "it is not a message")
-        elif not line.get("agentId"):
-            _add(line, record(line.get("data")), draft)
-    if draft.messages:
-        yield draft.finished()
+    return read_session(ConversationDraft("copilot-cli"), lines, _take)
 
 
 _ROLES = {"user.message": "user", "assistant.message": "assistant"}
@@ -35,8 +34,10 @@ def _begins(line: Record) -> bool:
     return line.get("type") == "session.start" and bool(words(data.get("copilotVersion")))
 
 
-def _add(line: Record, data: Record, draft: ConversationDraft) -> None:
-    kind = words(line.get("type"))
+def _take(line: Record, draft: ConversationDraft) -> bool:
+    kind, data = words(line.get("type")), record(line.get("data"))
+    if line.get("agentId"):
+        return bool(kind)
     if _begins(line):
         draft.id = draft.id or words(data.get("sessionId"))
         for name, key in {"folder": "cwd", "branch": "branch"}.items():
@@ -53,3 +54,4 @@ def _add(line: Record, data: Record, draft: ConversationDraft) -> None:
         tools = [tool_line(words(one.get("name")) or "tool", one.get("arguments")) for one in calls]
         spoken = Said(words(data.get("content")).strip(), tuple(filter(None, tools)))
         draft.say(spoken, _ROLES[kind], identity=words(data.get("messageId")), at=first_moment(line, "timestamp"))
+    return bool(kind)

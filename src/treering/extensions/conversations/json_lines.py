@@ -10,10 +10,12 @@ from treering.core.fencing import without_surroundings
 from treering.extensions.conversations import copilot, messages
 from treering.extensions.conversations.conversation import (
     ConversationDraft,
+    Line,
     Parsed,
     Said,
     Unread,
     named_apart,
+    read_session,
     said,
     tool_line,
 )
@@ -28,12 +30,9 @@ from treering.sources.reading.loose_json import (
     record,
     words,
 )
-from treering.verbs.ingest.turns import Message
 
 _LOOKED_AT = 50
 
-Line = tuple[int, object]
-"""The number of a line from 1, and its value."""
 _Reader = Callable[[Iterable[Line]], Iterator[Parsed]]
 
 
@@ -47,15 +46,7 @@ def read_cursor(lines: Iterable[Line]) -> Iterator[Parsed]:
 
     Additions of the program to a request, and lines about the end of a turn, are skipped.
     """
-    draft = ConversationDraft("cursor")
-    for number, value in lines:
-        line = record(value)
-        if _speaks(line):
-            _add(line, draft)
-        elif not words(line.get("type")) and not words(line.get("role")):
-            yield Unread(f"line {number}", "it is not a message")
-    if draft.messages:
-        yield draft.finished()
+    return read_session(ConversationDraft("cursor"), lines, _take_cursor)
 
 
 _ROLES = frozenset({"user", "assistant"})
@@ -67,12 +58,15 @@ def _speaks(line: Record) -> bool:
     return "type" not in line and words(line.get("role")) in _ROLES and isinstance(content, str | list)
 
 
-def _add(line: Record, draft: ConversationDraft) -> None:
+def _take_cursor(line: Record, draft: ConversationDraft) -> bool:
+    if not _speaks(line):
+        return bool(words(line.get("type")) or words(line.get("role")))
     content = record(line.get("message")).get("content")
     draft.work.take(content)
     spoken = said(content)
     own = "\n\n".join(_REQUEST.findall(spoken.words)) or spoken.words
     draft.say(replace(spoken, words=own), words(line.get("role")))
+    return True
 
 
 def are_lines_of_codex(values: Sequence[object]) -> bool:
@@ -85,17 +79,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[Parsed]:
 
     Results of tools, thoughts, instructions, and additions of the program to a request are skipped.
     """
-    draft = ConversationDraft("codex")
-    for number, value in lines:
-        line = record(value)
-        if not words(line.get("type")):
-            yield Unread(f"line {number}", "it is not a message")
-        elif _begins(line):
-            _begin(record(line.get("payload")), draft)
-        elif line.get("type") == _ITEM:
-            _add_codex(line, record(line.get("payload")), draft)
-    if draft.messages:
-        yield draft.finished()
+    return read_session(ConversationDraft("codex"), lines, _take_codex)
 
 
 _META, _ITEM = "session_meta", "response_item"
@@ -127,6 +111,14 @@ def _begin(payload: Record, draft: ConversationDraft) -> None:
         draft.metadata.setdefault("branch", branch)
 
 
+def _take_codex(line: Record, draft: ConversationDraft) -> bool:
+    if _begins(line):
+        _begin(record(line.get("payload")), draft)
+    elif line.get("type") == _ITEM:
+        _add_codex(line, record(line.get("payload")), draft)
+    return bool(words(line.get("type")))
+
+
 def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
     role, kind, call = words(payload.get("role")), words(payload.get("type")), first_words(payload, "call_id", "id")
     if kind in _CALLS:
@@ -140,12 +132,7 @@ def _add_codex(line: Record, payload: Record, draft: ConversationDraft) -> None:
         spoken = said(_own_parts(payload.get("content")))
     else:
         return
-    draft.count_other(spoken.other)
-    if spoken:
-        at = first_moment(line, "timestamp")
-        draft.messages.append(Message(content=spoken.text, role=role, id=words(payload.get("id")), at=at))
-        if role == "user":
-            draft.work.request(spoken.words)
+    draft.say(spoken, role, identity=words(payload.get("id")), at=first_moment(line, "timestamp"))
 
 
 def _parts(content: object) -> Sequence[object]:
@@ -305,7 +292,7 @@ def _are_conversations(values: Sequence[object]) -> bool:
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
     (are_lines_of_codex, _each(read_codex)),
     (are_lines_of_gemini, _each(read_gemini)),
-    (copilot.are_events, _each(copilot.read_session)),
+    (copilot.are_events, _each(copilot.read_copilot)),
     (_are_sessions, _each(messages.read_claude_code)),
     (are_lines_of_cursor, _each(read_cursor)),
     (_are_conversations, _conversations),

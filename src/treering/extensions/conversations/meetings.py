@@ -160,7 +160,6 @@ _BLANK = re.compile(r"\n[ \t]*\n")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?[ \t]+(?P<name>[^>\n]{1,200})>")
 _TAG = re.compile(r"</?(?:[a-zA-Z][^<>\n]{0,200}|[\d:.]{5,16})?>")
 _NAMED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,39}):[ \t]+(?=\S)")
-_MOST_WORDS_OF_A_NAME = 4
 _HEAD_LINES = 3
 _SILENCE = timedelta(seconds=30)
 _PAUSE = timedelta(seconds=4)
@@ -215,7 +214,7 @@ def _cue(block: str) -> _Cue | None:
     lines = [line for line in lines if line]
     speaker = html.unescape(voice["name"]).strip() if voice else ""
     named = _NAMED.match(lines[0]) if lines and not speaker else None
-    if named and len(named["name"].split()) <= _MOST_WORDS_OF_A_NAME:
+    if named and len(named["name"].split()) <= _MOST_NAME_WORDS:
         speaker, lines[0] = named["name"].strip(), lines[0][named.end() :]
     return _Cue(_offset(times["start"]), _offset(times["end"]), speaker, tuple(lines)) if lines else None
 

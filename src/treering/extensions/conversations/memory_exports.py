@@ -43,7 +43,7 @@ def claims_letta(found: Record) -> bool:
 def read_letta(found: Record) -> Iterator[Told]:
     """Read the blocks of all agents of a file, and their files and skills."""
     agents = [record(one) for one in listed(found.get("agents"))] or [found]
-    owners = _owners(agents)
+    owners = {words(id_): words(agent.get("name")) for agent in agents for id_ in listed(agent.get("block_ids"))}
     blocks = listed(found.get("blocks")) or listed(found.get("core_memory"))
     for place, one in enumerate(blocks):
         block = record(one)
@@ -62,10 +62,6 @@ def read_letta(found: Record) -> Iterator[Told]:
 def _is_block(value: object) -> bool:
     found = record(value)
     return isinstance(found.get("label"), str) and isinstance(found.get("value"), str)
-
-
-def _owners(agents: list[Record]) -> Mapping[str, str]:
-    return {words(id_): words(agent.get("name")) for agent in agents for id_ in listed(agent.get("block_ids"))}
 
 
 def _block(block: Record, agent: str) -> ForeignMemory:
@@ -279,7 +275,7 @@ def drafts(results: Iterator[Told], file: FileToRead, origin: str) -> Iterator[S
 
 def draft_memory(part: Told, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
     """Return the source of a memory, or the reason why there is none."""
-    place = f"{origin}#{_fitting(part.name)}"
+    place = f"{origin}#{' '.join(part.name.split())[:_NAME_CHARS]}"
     if isinstance(part, LeftOut):
         return Skipped(place, part.why)
     item = _item(part, place)
@@ -324,10 +320,6 @@ def _claim(foreign: ForeignMemory, draft: SourceDraft) -> KnowledgeDraft | None:
 def _renamed(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return metadata with a prefix for names that have a meaning of their own here."""
     return {f"their_{name}" if name in _OURS else name: value for name, value in metadata.items()}
-
-
-def _fitting(name: str) -> str:
-    return " ".join(name.split())[:_NAME_CHARS]
 
 
 def _short(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from treering.extensions.conversations.conversation import (
     Conversation,
     ConversationDraft,
+    Line,
     Parsed,
     Said,
     Unread,
@@ -15,7 +16,6 @@ from treering.extensions.conversations.conversation import (
     tool_line,
 )
 from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, record, words
-from treering.verbs.ingest.turns import Message
 
 NOT_SPOKEN = "message(s) of the system or of tools were skipped"
 """The note on messages of the system and of tools."""
@@ -66,11 +66,13 @@ def take(found: Iterable[Record], draft: ConversationDraft) -> None:
         spoken = _spoken(message) if role in {"user", "assistant"} else Said()
         if role not in {"user", "assistant"}:
             draft.counts[NOT_SPOKEN] += 1
-        draft.count_other(spoken.other)
-        if spoken:
-            draft.messages.append(_message(message, role, spoken))
-        if role == "user":
-            draft.work.request(spoken.words)
+        draft.say(
+            spoken,
+            role,
+            name=first_words(message, "name") if role == "user" else "",
+            identity=first_words(message, "id", "uuid"),
+            at=first_moment(message, *_TIMES),
+        )
 
 
 _MOST = 0.6
@@ -135,20 +137,6 @@ def _note_tools(message: Record, draft: ConversationDraft) -> None:
         draft.work.call(words(function.get("name")), function.get("arguments"), words(call.get("id")))
     if answered := words(message.get("tool_call_id")):
         draft.work.answer(answered, message.get("content"))
-
-
-def _message(message: Record, role: str, spoken: Said) -> Message:
-    return Message(
-        content=spoken.text,
-        role=role if spoken.words else "tool",
-        name=first_words(message, "name") if role == "user" else "",
-        id=first_words(message, "id", "uuid"),
-        at=first_moment(message, *_TIMES),
-    )
-
-
-Line = tuple[int, object]
-"""The number of a line from 1, and its value."""
 
 
 def is_line(found: object) -> bool:

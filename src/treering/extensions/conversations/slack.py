@@ -114,7 +114,8 @@ class _Export:
             return None
         files = [record(one) for one in (*listed(found.get("files")), found.get("file")) if isinstance(one, dict)]
         draft.count_other(len(files))
-        content = "\n".join(filter(None, [self._text(found), *(f"[file: {_file(one)}]" for one in files)]))
+        named = (first_words(one, "title", "name", "id") or "unnamed" for one in files)
+        content = "\n".join(filter(None, [self._text(found), *(f"[file: {name}]" for name in named)]))
         at = first_moment(found, "ts")
         message = Message(content=content, name=self._speaker(found), id=words(found.get("ts")), at=at)
         return (at.timestamp() if at else 0.0, message) if content else None
@@ -174,7 +175,3 @@ def _name(user: Record) -> str:
 def _attached(found: Record) -> str:
     parts = [first_words(found, name) for name in ("pretext", "title", "text")]
     return "\n".join(filter(None, parts)) or first_words(found, "fallback")
-
-
-def _file(found: Record) -> str:
-    return first_words(found, "title", "name", "id") or "unnamed"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import BinaryIO
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+from xml.etree.ElementTree import Element, ParseError
 
 from pydantic import JsonValue, ValidationError
 
@@ -15,6 +15,7 @@ from treering.core.patch import shortened
 from treering.extensions.conversations.beads import is_bead, read_bead
 from treering.extensions.conversations.memory_exports import draft_memory
 from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
+from treering.extensions.documents.contents import DocumentDamaged, parse_xml
 from treering.extensions.documents.html_text import text_of_html
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
@@ -162,21 +163,12 @@ _XML_METADATA = ("type", "priority", "resolution", "assignee", "resolved", "due"
 
 def read_rss(data: bytes) -> Iterator[TicketResult] | None:
     """Return the tickets of Jira's RSS; `None` if there are none, or if it is damaged or has a DOCTYPE."""
-    parser = XMLParser(target=_WithoutDoctype())  # noqa: S314 - without a document type nothing expands
     try:
-        parser.feed(data)
-        root = parser.close()
-    except (ParseError, ValueError, LookupError):
+        root = parse_xml(data)
+    except (DocumentDamaged, ParseError, ValueError, LookupError):
         return None
     items = root.findall("./channel/item")
     return map(_ticket, items, range(len(items))) if any(one.find("key") is not None for one in items) else None
-
-
-class _WithoutDoctype(TreeBuilder):
-    def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        """Raise `ValueError`: valid documents have no DOCTYPE, unlike attacks with entities."""
-        del name, public, system
-        raise ValueError("a document type")
 
 
 def _ticket(item: Element, place: int) -> TicketResult:

@@ -1,11 +1,9 @@
 """A discussion as files in a folder; see `extensions.discussions.files` for their content."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Literal
 
 from pydantic import Field
@@ -28,7 +26,7 @@ from treering.extensions.discussions.wilmer_files import (
 from treering.extensions.discussions.wilmer_files import MEMORIES as WILMER_MEMORIES
 from treering.extensions.discussions.wilmer_files import STATE as WILMER_STATE
 from treering.extensions.discussions.wilmer_files import SUMMARY as WILMER_SUMMARY
-from treering.system.machine import make_folder
+from treering.system.machine import make_folder, replace_file
 from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
 
 ExportForm = Literal["treering", "wilmer", "wilmer-folder"]
@@ -53,7 +51,7 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
     try:
         make_folder(place)
         for name, content in files.items():
-            _write(place / name, content)
+            replace_file(place / name, content)
     except OSError as error:
         raise Unavailable(f"Cannot write {place}: {error.strerror}.", hint="Choose another folder.") from error
     lines = {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}
@@ -195,20 +193,6 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise Unavailable(f"Cannot read {path}: {error.strerror}.", hint="Check its permissions.") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replace a file atomically."""
-    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        partial = Path(file.name)
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
 
 
 _LINES, _LIST = ".jsonl", ".json"

@@ -167,8 +167,8 @@ class _MakingRun:
 
     def _record_block(self, block: Block, tried: set[str]) -> None:
         self._finished.look(block)
-        done = [state for state in block.chunks if state.status == "done"]
-        self._newest = max([*done, *([self._newest] if self._newest else [])], key=_position, default=None)
+        done = [state for state in (*block.chunks, self._newest) if state and state.status == "done"]
+        self._newest = max(done, key=lambda state: state.first, default=None)
         waiting = [state for state in block.chunks if state.status == "failed" and self._waits(state)]
         untried = sum(state.key not in tried for state in waiting)
         self._report = replace(self._report, waiting=self._report.waiting + untried)
@@ -225,7 +225,3 @@ class _MakingRun:
         for receipt in receipts:
             self._finished.wrote(receipt)
         self._report = replace(self._report, condensed=len(receipts))
-
-
-def _position(state: ChunkState) -> int:
-    return state.first

@@ -77,17 +77,12 @@ class Discussion:
     ) -> None:
         self.ref = ref
         self.log: MessageLog = MessageLog(engine, ref)
-        self._engine = engine
+        self.engine = engine
         self._settings = settings
         self._generator = generator
         self._memories = Memories(engine, ref)
         self._summaries = Versions(engine, ref, "rolling_summary")
         self._states = Versions(engine, ref, "state_document")
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of its space."""
-        return self._engine
 
     @property
     def id(self) -> str:
@@ -108,7 +103,7 @@ class Discussion:
 
     def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due, and update the summary and the state document."""
-        maker = MemoryMaker(self._engine, self.ref, self._settings, self._generator)
+        maker = MemoryMaker(self.engine, self.ref, self._settings, self._generator)
         return maker.make(wait_seconds=wait_seconds)
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
@@ -125,7 +120,7 @@ class Discussion:
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
         """Find memories and messages, best first; `warnings` state what may be missing."""
-        return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
+        return search(self.engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:
         """Return the rolling summary, updated first if `refresh`; empty if there is none."""
@@ -163,8 +158,8 @@ class Discussion:
         edits by hand (`state_versions`). The times of the messages do not count.
         """
         if as_of is not None:
-            return projection(self._engine, self.ref, as_of=parse_moment(as_of, self._engine.time_zone))
-        return state_text(self._engine, self.ref, generator=self._generator)
+            return projection(self.engine, self.ref, as_of=parse_moment(as_of, self.engine.time_zone))
+        return state_text(self.engine, self.ref, generator=self._generator)
 
     def current_state(self) -> Version | None:
         """Return the current version of the state document."""
@@ -172,7 +167,7 @@ class Discussion:
 
     def edit_state(self, text: str, *, base: str | None = None, last: int | None = None) -> Version:
         """Store a person's edit of the state document (`state.edit_state`)."""
-        return edit_state(self._engine, self.ref, text, base=base, last=last)
+        return edit_state(self.engine, self.ref, text, base=base, last=last)
 
     def state_versions(self) -> list[Version]:
         """Return all versions of the state document, oldest first."""
@@ -188,14 +183,14 @@ class Discussion:
 
     def export(self) -> dict[str, str]:
         """Return the discussion as the texts of plain files, by name (`files`)."""
-        return exported(self._engine, self.ref)
+        return exported(self.engine, self.ref)
 
     def import_from(self, files: Mapping[str, str]) -> Imported:
         """Import the texts of exported files (`restoring.import_discussion`)."""
-        return import_discussion(self._engine, self.ref, files)
+        return import_discussion(self.engine, self.ref, files)
 
     def _summary_keeper(self) -> SummaryKeeper:
-        return SummaryKeeper(self._engine, self.ref, settings=self._settings, generator=self._generator)
+        return SummaryKeeper(self.engine, self.ref, settings=self._settings, generator=self._generator)
 
 
 Recollection = Discussion | StatelessDiscussion

@@ -271,15 +271,7 @@ def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> Discussio
 
 
 def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -> DiscussionsFound:
-    search = DiscussionSearch(
-        what=options.what,
-        mode=options.mode,
-        limit=options.limit,
-        since=options.since,
-        until=options.until,
-        date_prefix=options.date,
-        timezone=options.timezone,
-    )
+    search = DiscussionSearch(date_prefix=options.date, **options.model_dump(exclude={"date"}))
     discussions = _all_discussions(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"
     hits = discussions.search(given.query, search)

@@ -28,7 +28,7 @@ from treering.extensions.discussions.identity import DiscussionRef, apply_patch
 from treering.extensions.discussions.log.blocks import Block, BlockHead, ChunkState
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.condensing import condensation_key, condensation_operations
-from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
+from treering.extensions.discussions.summaries.memories import Coverage, citing, memory_object
 from treering.extensions.discussions.summaries.state import edit_state
 from treering.extensions.discussions.summaries.versions import Memories, Versions
 from treering.verbs.engine import Engine
@@ -119,7 +119,7 @@ class _Import:
     def _write_block(self, block: Block, lines: Sequence[MemoryLine], chunks: Sequence[ChunkLine]) -> int:
         operations: list[Operation] = []
         keys = {(line.first, line.last): line.key for line in chunks}
-        states = [_state_of(line) for line in chunks if line.status == "empty"]
+        states = [ChunkState(line.first, line.last, line.key, line.status) for line in chunks if line.status == "empty"]
         written = 0
         for span, group in groupby(sorted(lines, key=_span), key=_span):
             coverage = Coverage(*span, citing(block.messages_in(*span)))
@@ -136,7 +136,8 @@ class _Import:
         return written
 
     def _write_condensation(self, line: MemoryLine) -> int:
-        parents = [one for one in Memories(self._engine, self._ref).after(line.first - 1) if _covers(line, one)]
+        later = Memories(self._engine, self._ref).after(line.first - 1)
+        parents = [one for one in later if line.first <= one.first and one.last <= line.last]
         head = next((head for head in self._log.blocks() if head.first <= line.last < head.end), None)
         if not parents or head is None:
             return 0
@@ -219,20 +220,12 @@ def _message(line: MessageLine) -> Message:
     return Message(content=line.text or _PLACEHOLDER, role=line.role, name=line.speaker, at=line.at)
 
 
-def _state_of(line: ChunkLine) -> ChunkState:
-    return ChunkState(line.first, line.last, line.key, line.status)
-
-
 def _is_in(line: MemoryLine | ChunkLine, head: BlockHead) -> bool:
     return head.first <= line.first <= line.last < head.end
 
 
 def _span(line: MemoryLine) -> tuple[int, int]:
     return line.first, line.last
-
-
-def _covers(line: MemoryLine, memory: Memory) -> bool:
-    return line.first <= memory.first and memory.last <= line.last
 
 
 _PLACEHOLDER = "…"

@@ -283,7 +283,7 @@ class _Search:
     def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Mark messages that later ones replaced, and put each directly behind its replacement."""
         now = self.zone.local(self.options.asked_at or self.engine.clock.now())
-        turns = [_found_turn(one) for one in found if one.kind == "turn"]
+        turns = [FoundTurn(_place(one), one.scope, one.origin) for one in found if one.kind == "turn"]
         replaced = replaced_turns(self.engine, turns, query, now)
         marked = [_marked(one, replaced.get(_place(one))) for one in found]
         by_place = {by.place: by for by in replaced.values()}
@@ -421,10 +421,6 @@ class _Search:
         place = Or((place, Compare("scope", "eq", self.above))) if self.above else place
         kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
-
-
-def _found_turn(one: DiscussionHit) -> FoundTurn:
-    return FoundTurn(_place(one), one.scope, one.origin)
 
 
 def _marked(one: DiscussionHit, by: ReplacingTurn | None) -> DiscussionHit:

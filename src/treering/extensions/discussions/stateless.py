@@ -10,7 +10,8 @@ from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.generator import GeneratedMemory, Generator
 from treering.extensions.discussions.keywords import Keyword, KeywordText, is_question, keywords_of
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.discussions.log.transcript import TranscriptMessage, transcript_of
+from treering.extensions.discussions.log.snapshot import LogEntry
+from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.retrieval.text.analysis import query_terms
@@ -106,7 +107,7 @@ class StatelessDiscussion:
         return [replace(hit, score=min(hit.score, lowest)) for hit in related if hit.id not in known]
 
 
-def _message(position: int, entry: TranscriptMessage, chain: str) -> StoredMessage:
+def _message(position: int, entry: LogEntry, chain: str) -> StoredMessage:
     message = entry.message
     return StoredMessage(
         position, entry.role, message.speaker, message.content, entry.at, chain, source_id="", segment_ids=()

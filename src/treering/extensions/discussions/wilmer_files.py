@@ -66,7 +66,8 @@ def read_file(name: str, content: bytes) -> WilmerFile:
     if kind == "tracker":
         return WilmerFile(kind)
     if not isinstance(data, list):
-        raise _refused(name, f"it contains a JSON {_called(data)} instead of a list")
+        called = "object" if isinstance(data, dict) else type(data).__name__
+        raise _refused(name, f"it contains a JSON {called} instead of a list")
     return _blocks(kind, data)
 
 
@@ -212,10 +213,6 @@ def _texts(value: object) -> tuple[str, ...]:
 def _is_unicode(text: str) -> bool:
     """Return whether a text can be encoded: JSON escapes can contain lone surrogates."""
     return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _called(value: object) -> str:
-    return "object" if isinstance(value, dict) else type(value).__name__
 
 
 def _refused(name: str, why: str) -> InvalidInput:

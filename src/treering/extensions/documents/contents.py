@@ -156,15 +156,11 @@ class Package:
 
     def xml(self, name: str) -> Element:
         """Return a part as parsed XML. Raises `DocumentDamaged`."""
-        parser = XMLParser(target=_NoEntities())  # noqa: S314 - no document types, in a process with bounds
+        data = self.read(name)
         try:
-            parser.feed(self.read(name))
-            root = parser.close()
+            return parse_xml(data)
         except (ParseError, ValueError, LookupError) as error:
             raise DocumentDamaged(f"its part {name[:80]!r} is not valid XML") from error
-        if not isinstance(root, Element):
-            raise DocumentDamaged(f"its part {name[:80]!r} is empty")
-        return root
 
     def relations(self, name: str) -> Mapping[str, str]:
         """Return the parts that a part of an Office Open XML file refers to, by the ids of the references."""
@@ -186,6 +182,14 @@ def require(package: Package, name: str) -> None:
     """Raise `NotThatFormat` if a document lacks the part that identifies it."""
     if name not in package.names:
         raise NotThatFormat
+
+
+def parse_xml(data: bytes) -> Element:
+    """Parse XML. Raises `DocumentDamaged` for a document type, and `ParseError`, `ValueError` or `LookupError`."""
+    parser = XMLParser(target=_NoEntities())  # noqa: S314 - without a document type nothing expands
+    parser.feed(data)
+    root: Element = parser.close()
+    return root
 
 
 class _NoEntities(TreeBuilder):

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from threading import Timer
 from time import monotonic
-from typing import Protocol
 
 from treering.extensions.documents.web_addresses import FetchRefused, WebAddress, joined
 
@@ -221,14 +220,6 @@ class Missing:
     status: int
 
 
-class Reading(Protocol):
-    """The body of a response, read in pieces."""
-
-    def read(self, amount: int, /) -> bytes:
-        """Return at most `amount` bytes; empty at the end."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Fetcher:
     """Fetches pages. `types` are the media types that are read; `None` for any."""
@@ -324,7 +315,7 @@ def _message(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _body(answer: Reading, encoding: str, most: int) -> bytes:
+def _body(answer: HTTPResponse, encoding: str, most: int) -> bytes:
     came, unpacking = 0, _Unpacked(encoding.strip().lower(), most)
     parts = list[bytes]()
     while piece := answer.read(_CHUNK):

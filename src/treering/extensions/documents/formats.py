@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Locator, Page, Section
@@ -143,19 +144,16 @@ class DocumentFormat:
         if not segments:
             stub = BinaryFormat().read(data, file)
             return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=contents.warnings)
+        metadata: dict[str, Any] = {"flags": list(flags), "encoding": contents.encoding}
         return DocumentDraft(
             "structured" if all(unit.data for unit in contents.units) else "text",
             segments=segments,
             title=file.cleaned(contents.title).text,
             kind=self.kind,
             payload={"url": address} if address else {},
-            metadata={**({"flags": list(flags)} if flags else {}), **_encoding(contents)},
+            metadata={name: value for name, value in metadata.items() if value},
             warnings=[*contents.warnings, *warnings],
         )
-
-
-def _encoding(contents: DocumentContents) -> dict[str, str]:
-    return {"encoding": contents.encoding} if contents.encoding else {}
 
 
 def _linked(segments: list[SegmentDraft], address: str, shown: str) -> list[SegmentDraft]:

@@ -7,6 +7,7 @@ omitted by their names.
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.header import decode_header, make_header
@@ -60,14 +61,34 @@ _LEVELS = {f"h{level}": level for level in range(1, 7)}
 _CELLS = frozenset({"td", "th"})
 
 
-class _HtmlReader(HTMLParser):
-    def __init__(self, outliner: Outliner) -> None:
+class _TextReader(HTMLParser):
+    """Collects the text of elements that are not hidden."""
+
+    def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self._outliner = outliner
         self._parts: list[str] = []
         self._hidden: str | None = None
-        self._level = 0
         self._exact = False
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._hidden:
+            self._end(tag)
+        elif tag == self._hidden:
+            self._hidden = None
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data)
+
+    def _end(self, tag: str) -> None:
+        raise NotImplementedError
+
+
+class _HtmlReader(_TextReader):
+    def __init__(self, outliner: Outliner) -> None:
+        super().__init__()
+        self._outliner = outliner
+        self._level = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
@@ -90,15 +111,9 @@ class _HtmlReader(HTMLParser):
         self.end_block()
         self._exact = tag == "pre"
 
-    def handle_endtag(self, tag: str) -> None:
-        if self._hidden:
-            self._hidden = None if tag == self._hidden else self._hidden
-        elif tag in _LEVELS or (tag in _BLOCKS and (tag == "pre" or not self._exact)):
+    def _end(self, tag: str) -> None:
+        if tag in _LEVELS or (tag in _BLOCKS and (tag == "pre" or not self._exact)):
             self.end_block()
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._parts.append(data)
 
     def end_block(self) -> None:
         text = "".join(self._parts)
@@ -124,13 +139,10 @@ _OTHER_SPACES = re.compile(r"[^\S \t\n\r\f]")
 _APART_IN_CODE = re.compile(r"[^\S ]| {2,}")
 
 
-class _ShownReader(HTMLParser):
+class _ShownReader(_TextReader):
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.lines: list[str] = []
-        self._parts: list[str] = []
-        self._hidden: str | None = None
-        self._exact = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
@@ -144,16 +156,10 @@ class _ShownReader(HTMLParser):
             self.end_line()
             self._exact = self._exact or tag == "pre"
 
-    def handle_endtag(self, tag: str) -> None:
-        if self._hidden:
-            self._hidden = None if tag == self._hidden else self._hidden
-        elif tag in _LINES:
+    def _end(self, tag: str) -> None:
+        if tag in _LINES:
             self.end_line()
             self._exact = self._exact and tag != "pre"
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._parts.append(data)
 
     def end_line(self) -> None:
         text = "".join(self._parts)
@@ -198,7 +204,7 @@ def main_part(data: bytes) -> ArchivedPage | None:
     content = page.get_payload(decode=True)
     if not isinstance(content, bytes) or not content.strip():
         raise DocumentDamaged("its page is empty")
-    title = " ".join(plain(_subject(archive)).split())[:_TITLE_CHARS]
+    title = readable_header(archive, "Subject")[:_TITLE_CHARS]
     return ArchivedPage(content, page.get_content_charset() or "", title, address or _header(page, "Content-Location"))
 
 
@@ -230,12 +236,12 @@ def _header(message: Message, name: str) -> str:
     return str(message.get(name) or "")[:_LONGEST_HEADER].strip()
 
 
-def _subject(message: Message) -> str:
-    value = _header(message, "Subject")
-    try:
-        return str(make_header(decode_header(value)))
-    except (LookupError, ValueError):  # an unknown encoding
-        return value
+def readable_header(message: Message, name: str) -> str:
+    """Return a header of a message as plain text in one line."""
+    value = _header(message, name)
+    with suppress(LookupError, ValueError):  # an unknown encoding
+        value = str(make_header(decode_header(value)))
+    return " ".join(plain(value).split())
 
 
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)

@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from email import message_from_bytes
-from email.header import decode_header, make_header
 from email.message import Message
 
 from treering.extensions.documents.contents import DocumentContents, DocumentUnit, NotThatFormat, plain
-from treering.extensions.documents.html_text import text_of_html
+from treering.extensions.documents.html_text import readable_header, text_of_html
 from treering.sources.reading.encodings import decode
 
 MOST_MESSAGES = 50_000
 _MOST_PARTS = 500
-_LONGEST_HEADER = 2_000
 _MESSAGE_CHARS = 500_000
 _START = re.compile(rb"(?:^|(?<=\n))From [^\n]{5,200}\d{4}[^\n]{0,10}\r?\n(?=[A-Za-z-]+:)")
 _REFERENCE = re.compile(r"<[^<>\s]{1,200}>")
@@ -61,21 +58,15 @@ def _messages(data: bytes) -> list[bytes]:
 
 def _message(data: bytes) -> _Mail:
     message = message_from_bytes(data)
-    subject, sender = _header(message, "Subject"), _header(message, "From")
-    date, to = _header(message, "Date"), _header(message, "To")
+    subject, sender = readable_header(message, "Subject"), readable_header(message, "From")
+    date, to = readable_header(message, "Date"), readable_header(message, "To")
     lines = [f"{name}: {value}" for name, value in (("From", sender), ("To", to), ("Date", date)) if value]
-    answers = tuple(_REFERENCE.findall(f"{_header(message, 'References')} {_header(message, 'In-Reply-To')}"))
-    name = _REFERENCE.search(_header(message, "Message-ID"))
+    referring = " ".join(readable_header(message, header) for header in ("References", "In-Reply-To"))
+    answers = tuple(_REFERENCE.findall(referring))
+    name = _REFERENCE.search(readable_header(message, "Message-ID"))
     head = "\n".join([*lines, *([f"Subject: {subject}"] if subject else [])])
     text = plain(f"{head}\n\n{_body(message)}").strip()[:_MESSAGE_CHARS]
     return _Mail(name[0] if name else "", answers, subject, sender, date, text)
-
-
-def _header(message: Message, name: str) -> str:
-    value = str(message.get(name) or "")[:_LONGEST_HEADER]
-    with suppress(LookupError, ValueError):  # an unknown encoding
-        value = str(make_header(decode_header(value)))
-    return " ".join(plain(value).split())
 
 
 def _body(message: Message) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from treering.core.characters import well_formed
 from treering.core.evidence import Pointer
 from treering.core.screening import instruction_flags
-from treering.extensions.documents.yaml_process import YamlProcess, YamlStopped
+from treering.extensions.documents.yaml_process import YamlStopped, read_yaml
 from treering.ports.adapter import NodeDraft, Role, SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 from treering.sources.reading.encodings import decode
@@ -97,7 +97,6 @@ _MOST_LISTED = 300
 _MOST_VALUES = 20
 _MOST_NODES = 1_000
 _DEPTH = 4
-_YAML = YamlProcess()
 _SLUG = re.compile(r"[^a-z0-9{}]+")
 
 
@@ -163,7 +162,7 @@ def _loaded(data: bytes) -> Table | Unreadable:
     except RecursionError:
         return {}
     except ValueError:
-        document = _YAML.read(decoded.text.encode(errors="replace"))
+        document = read_yaml(decoded.text.encode(errors="replace"))
     return Unreadable(document.why) if isinstance(document, YamlStopped) else _table(document)
 
 

@@ -6,7 +6,7 @@ text (the failsafe schema of YAML 1.2). This is ten times as fast as `yaml.load`
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -34,20 +34,20 @@ class YamlStopped:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class YamlProcess:
-    """Reads YAML in a child process, started on first use. Safe to use from many threads."""
+def read_yaml(data: bytes) -> Any | YamlStopped:
+    """Return the value of a document in UTF-8; `None` if it is not YAML, or there are several documents.
 
-    _process: BoundedProcess = field(default_factory=lambda: BoundedProcess(__name__))
+    It is read in a child process, started on first use. Safe to use from many threads.
+    """
+    seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
+    answer = _PROCESS.ask(b"y" + data, seconds=seconds)
+    if answer is None:
+        return YamlStopped(f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB")
+    result = json.loads(answer)
+    return YamlStopped(result["why"]) if "why" in result else result["value"]
 
-    def read(self, data: bytes) -> Any | YamlStopped:
-        """Return the value of a document in UTF-8; `None` if it is not YAML, or there are several documents."""
-        seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
-        answer = self._process.ask(b"y" + data, seconds=seconds)
-        if answer is None:
-            return YamlStopped(f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB")
-        result = json.loads(answer)
-        return YamlStopped(result["why"]) if "why" in result else result["value"]
+
+_PROCESS = BoundedProcess(__name__)
 
 
 def serve() -> None:

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from treering.core.canonical import Instant
 from treering.core.counting import counted_things
@@ -296,19 +295,19 @@ def render(report: ExamReport, form: str) -> str:
         case "text":
             return "\n".join(as_lines(report))
         case "json":
-            return as_json(report).rstrip()
+            return json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
         case "markdown":
-            return as_markdown(report).rstrip()
+            return as_markdown(report)
         case _:
-            return as_junit(report).rstrip()
+            return as_junit(report)
 
 
 def as_lines(report: ExamReport) -> Iterator[str]:
     """Yield the lines of the report for a terminal."""
     yield counted_things(len(report.run.answers), "question")
     for name, figure in report.figures.items():
-        gain = report.gains.get(name)
-        since = f"   since the last run {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]" if gain else ""
+        gain = _gain(report.gains.get(name))
+        since = f"   since the last run {gain}" if gain else ""
         yield f"  {name:10} {figure!s:22} over {figure.questions}{since}"
     for answer in [one for one in report.run.answers if not one.is_right][:_SHOWN]:
         yield f"wrong: {answer.key}  {_short(answer.ask)}"
@@ -337,7 +336,7 @@ def as_markdown(report: ExamReport) -> str:
     ]
     missed = [f"- below the required value: {line}" for line in report.missed]
     head = ["| metric | now | questions | since the last run |", "| --- | --- | --- | --- |"]
-    return "\n".join(["## Exam", "", *missed, "", *head, *rows, "", *wrong[:_SHOWN], "", *changed[:_SHOWN]]) + "\n"
+    return "\n".join(["## Exam", "", *missed, "", *head, *rows, "", *wrong[:_SHOWN], "", *changed[:_SHOWN]]).rstrip()
 
 
 def as_junit(report: ExamReport) -> str:
@@ -355,13 +354,7 @@ def as_junit(report: ExamReport) -> str:
     ]
     failures = len(wrong) + len(report.missed)
     head = f'<testsuite name="exam" tests="{len(cases)}" failures="{failures}">'
-    return "\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"]) + "\n"
-
-
-def as_json(report: ExamReport) -> str:
-    """Return the whole report for programs."""
-    held: Any = TypeAdapter(ExamReport).dump_python(report, mode="json")
-    return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
+    return "\n".join(['<?xml version="1.0" encoding="utf-8"?>', head, *cases, "</testsuite>"])
 
 
 def why_wrong(answer: ExamAnswer) -> list[str]:

@@ -172,7 +172,9 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
         route(
             "index",
             "Store documents, each once.",
-            lambda project, body, caller: _index(memory(caller), project, body),
+            lambda caller, project, given: memory(caller).index(
+                project, given.docs, triples=given.triples, wait=given.wait
+            ),
             description="Creates the project if it does not exist.",
             writes=True,
             takes=IndexRequest,
@@ -182,7 +184,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
         route(
             "retrieve",
             "Find the documents that best answer questions.",
-            lambda project, body, caller: _retrieve(memory(caller), project, body),
+            lambda caller, project, given: memory(caller).retrieve(project, given.queries, given.num_to_retrieve),
             description=_MAKES_NONE,
             writes=False,
             takes=RetrieveRequest,
@@ -191,7 +193,7 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
         route(
             "delete",
             "Delete documents by their exact text.",
-            lambda project, body, caller: _delete(memory(caller), project, body, caller),
+            lambda caller, project, given: _delete(memory(caller), caller, project, given),
             description=_MAKES_NONE,
             writes=True,
             takes=DeleteRequest,
@@ -201,22 +203,10 @@ def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route
     )
 
 
-def _index(memory: ProjectMemory, project_id: str, body: bytes) -> str:
-    request = parse_body(IndexRequest, body)
-    return memory.index(project_id, request.docs, triples=request.triples, wait=request.wait).model_dump_json()
-
-
-def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
-    request = parse_body(RetrieveRequest, body)
-    results = memory.retrieve(project_id, request.queries, request.num_to_retrieve)
-    return RetrievedForAll.model_validate(results).model_dump_json()
-
-
-def _delete(memory: ProjectMemory, project_id: str, body: bytes, caller: Caller) -> str:
-    request = parse_body(DeleteRequest, body)
-    if request.erase and caller.has_key:
+def _delete(memory: ProjectMemory, caller: Caller, project_id: str, given: DeleteRequest) -> DeleteReport:
+    if given.erase and caller.has_key:
         require("delete with erase", ERASE.rights, granted=caller.granted_besides)
-    return memory.delete(project_id, request.docs, erase=request.erase).model_dump_json()
+    return memory.delete(project_id, given.docs, erase=given.erase)
 
 
 def _route(
@@ -224,7 +214,7 @@ def _route(
     bounds: Bounds,
     name: str,
     summary: str,
-    work: Callable[[str, bytes, Caller], str],
+    work: Callable[[Caller, str, Any], Any],
     *,
     description: str,
     writes: bool,
@@ -234,9 +224,12 @@ def _route(
 ) -> Route:
     seconds = bounds.work_seconds if writes else bounds.read_seconds
 
+    def worked(caller: Caller, project_id: str, body: bytes) -> str:
+        result = work(caller, project_id, parse_body(takes, body))
+        return str(gives.model_validate(result).model_dump_json())
+
     async def answer(project_id: str, request: Request) -> Response:
-        body = await read_body(request)
-        call = partial(work, project_id, body, caller_of(request))
+        call = partial(worked, caller_of(request), project_id, await read_body(request))
         content = await workers.run(request.receive, call, seconds=seconds, reads=not writes)
         return Response(content, media_type="application/json")
 

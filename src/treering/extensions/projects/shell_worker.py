@@ -8,15 +8,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from treering.extensions.projects.supervisor import (
-    Response,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from treering.extensions.projects.supervisor import Response
 
 OUTPUT_BYTES = 200_000
 """The maximum length of the output; the middle of a longer one is dropped."""

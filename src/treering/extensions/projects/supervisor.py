@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from treering.core.counting import counted_things
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.fencing import fence
 from treering.extensions.projects.ticket import HEADING, MemoryFailure, RunState, Ticket, TicketMemory
@@ -247,9 +248,11 @@ class Supervisor:
         if state.response is not None:
             return self._assessed(ticket, state, self._memory.turn(state.prompt, state.response))
         if state.turns >= self._limits.turns:
-            return self._ended(ticket, state, "stopped", f"it has taken {_counted(state.turns, 'turn')}")
+            return self._ended(ticket, state, "stopped", f"it has taken {counted_things(state.turns, 'turn')}")
         if state.seconds >= self._limits.seconds:
-            return self._ended(ticket, state, "stopped", f"it has taken {_counted(round(state.seconds), 'second')}")
+            return self._ended(
+                ticket, state, "stopped", f"it has taken {counted_things(round(state.seconds), 'second')}"
+            )
         return self._worked(ticket, state)
 
     def _worked(self, ticket: Ticket, state: RunState) -> RunState | TicketResult:
@@ -338,10 +341,6 @@ def _told(response: Response) -> str:
         half = ANSWER_CHARS // 2
         text = f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
     return f"The worker failed: {response.problem}.\n{text}" if response.problem else text
-
-
-def _counted(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def _charged(state: RunState, used: Usage, *, seconds: float) -> RunState:

@@ -3,22 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
-from treering.extensions.projects.supervisor import (
-    Assessment,
-    Script,
-)
+from treering.extensions.projects.supervisor import Assessment, Script
 from treering.extensions.projects.ticket import Ticket
 from treering.sources.reading.bounded_yaml import read_data_file
-
-if TYPE_CHECKING:
-    pass
-
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 _TICKETS = "Write a list such as `- {id: T-1, title: Fix the cache, description: It serves old pages}`."

@@ -1,25 +1,17 @@
 """Validate the plans and pages of agents: drop missing files, unplanned pages and invalid citations."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.files.links import BodyLink, source_target, target_of, with_addresses
 from treering.extensions.wiki.files.page_path import RESERVED, is_page_path
 from treering.extensions.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
 
+LinesPlace = tuple[str, int, int]
+"""A path, and the first and last of some of its lines."""
 _NO_NAME = re.compile(r"[^a-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class QuotedLines:
-    """Lines that an agent cites, with a few words copied from them."""
-
-    path: str
-    first_line: int
-    last_line: int
-    quote: str = ""
 
 
 def usable_plan(plan: WikiPlan, files: Collection[str]) -> tuple[WikiPlan, tuple[str, ...]]:
@@ -42,16 +34,15 @@ def usable_plan(plan: WikiPlan, files: Collection[str]) -> tuple[WikiPlan, tuple
 
 
 def page_with_citations(
-    plan: WikiPlan, page: PagePlan, body: str, quoted: Iterable[QuotedLines], citations: Citations
+    plan: WikiPlan, page: PagePlan, body: str, quotes: Mapping[LinesPlace, str], citations: Citations
 ) -> tuple[WikiPage, tuple[str, ...]]:
-    """Return the page that an agent wrote, and notes on dropped links.
+    """Return the page that an agent wrote, and notes on dropped links. `quotes`: words copied from cited lines.
 
     A citation is valid if its lines exist and contain the quoted words; if the words occur elsewhere in the file
     exactly once, the citation is moved there. Links of invalid citations and to unplanned pages become plain text.
     """
-    quotes = {(one.path, one.first_line, one.last_line): one.quote for one in quoted}
     paths = {one.path for one in plan.pages}
-    citations_by_place: dict[tuple[str, int, int], LineCitation] = {}
+    citations_by_place: dict[LinesPlace, LineCitation] = {}
     notes: list[str] = []
 
     def address(link: BodyLink) -> str | None:
@@ -64,7 +55,7 @@ def page_with_citations(
         if cited is None:
             notes.append(f"a citation of {link.path}#{link.fragment}, which is not valid")
             return None
-        citations_by_place[(cited.path, cited.first_line, cited.last_line)] = cited
+        citations_by_place[cited.place] = cited
         return source_target(cited)
 
     text = with_addresses(body.strip(), address)
@@ -80,7 +71,7 @@ def _is_valid(path: str) -> bool:
     return is_page_path(path) and path.casefold() not in RESERVED
 
 
-def _cited(place: tuple[str, int, int], quote: str, citations: Citations) -> LineCitation | None:
+def _cited(place: LinesPlace, quote: str, citations: Citations) -> LineCitation | None:
     path, first, last = place
     lines = citations.lines_of(path)
     if lines is None:

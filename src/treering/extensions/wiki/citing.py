@@ -78,18 +78,18 @@ class Citations:
         source = self._source_at(path)
         if not source or lines is None or not 1 <= first <= last <= len(lines):
             return None
-        holder = _segment_at(source, first)
-        if holder is None or not isinstance(holder.locator, Lines):
+        span = _span_at(source, first)
+        if span is None:
             return None
         text = "\n".join(lines[first - 1 : last])
         return LineCitation(
             path=path,
             first_line=first,
             last_line=last,
-            commit=holder.locator.commit,
+            commit=span[0].commit,
             content_hash=segment_hash(text, salt=source.salt),
             source_id=source.id,
-            segment_id=holder.segment_id,
+            segment_id=span[1].segment_id,
         )
 
     def lines_of(self, path: str) -> Sequence[str] | None:
@@ -109,19 +109,18 @@ class Citations:
         first, last, commit = place
         path = _path_of(source) or citation.path
         now = replace(citation, path=path, first_line=first, last_line=last, commit=commit)
-        same = (first, last, path) == (citation.first_line, citation.last_line, citation.path)
+        same = now.place == citation.place
         return CheckedCitation(citation, now, CitationState.HOLDS if same else CitationState.MOVED)
 
     def _as_segment(self, citation: LineCitation, source: Source) -> tuple[int, int, str | None] | None:
         """Return the place of the segment with the cited text."""
-        same = [one for one in source.segments if one.hash == citation.content_hash]
-        for one in sorted(same, key=lambda one: one.segment_id != citation.segment_id):
-            if isinstance(one.locator, Lines):
-                start, end = one.locator.start, one.locator.end
-                inside = start <= citation.first_line and citation.last_line <= end
-                first, last = (citation.first_line, citation.last_line) if inside else (start, end)
-                return first, last, one.locator.commit
-        return None
+        same = [(place, one) for place, one in _spans(source) if one.hash == citation.content_hash]
+        if not same:
+            return None
+        place, _ = min(same, key=lambda span: span[1].segment_id != citation.segment_id)
+        inside = place.start <= citation.first_line and citation.last_line <= place.end
+        first, last = (citation.first_line, citation.last_line) if inside else (place.start, place.end)
+        return first, last, place.commit
 
     def _as_lines(self, citation: LineCitation, source: Source) -> tuple[int, int, str | None] | None:
         """Return the place of the cited lines in the file that is nearest to the old one."""
@@ -129,8 +128,8 @@ class Citations:
         start = _cited_start(citation, lines, source.salt)
         if not start:
             return None
-        holder = _segment_at(source, start)
-        commit = holder.locator.commit if holder and isinstance(holder.locator, Lines) else citation.commit
+        span = _span_at(source, start)
+        commit = span[0].commit if span else citation.commit
         return start, start + citation.last_line - citation.first_line, commit
 
     def _source(self, identity: str) -> Source | None:
@@ -175,27 +174,27 @@ def status_of(checked: Iterable[CheckedCitation]) -> PageStatus:
 
 def relocated(page: WikiPage, checked: Iterable[CheckedCitation]) -> WikiPage:
     """Return a page with its citations and their links updated to the current lines."""
-    moves = {_place(one.cited): one.now for one in checked}
+    moves = {one.cited.place: one.now for one in checked}
 
     def address(link: BodyLink) -> str:
         first, last = link.lines or (0, 0)
         now = moves.get((link.path, first, last)) if link.scheme == "source" else None
         return target_of(link) if now is None else source_target(now)
 
-    citations = tuple(moves.get(_place(one), one) for one in page.citations)
+    citations = tuple(moves.get(one.place, one) for one in page.citations)
     return replace(page, body=with_addresses(page.body, address), citations=citations)
 
 
-def _place(citation: LineCitation) -> tuple[str, int, int]:
-    return citation.path, citation.first_line, citation.last_line
-
-
 def _path_of(source: Source) -> str:
-    return next((one.locator.path for one in source.segments if isinstance(one.locator, Lines)), "")
+    return next((place.path for place, _ in _spans(source)), "")
 
 
-def _segment_at(source: Source, line: int) -> Segment | None:
-    """Return the segment with a line, else the last one before it, else the first."""
-    placed = [one for one in source.segments if isinstance(one.locator, Lines)]
-    before = [one for one in placed if isinstance(one.locator, Lines) and one.locator.start <= line]
-    return before[-1] if before else (placed[0] if placed else None)
+def _span_at(source: Source, line: int) -> tuple[Lines, Segment] | None:
+    """Return the segment with a line, else the last one before it, else the first, with its place."""
+    spans = _spans(source)
+    before = [span for span in spans if span[0].start <= line]
+    return before[-1] if before else next(iter(spans), None)
+
+
+def _spans(source: Source) -> list[tuple[Lines, Segment]]:
+    return [(one.locator, one) for one in source.segments if isinstance(one.locator, Lines)]

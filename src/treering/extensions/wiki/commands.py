@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Exit, Option, Typer
 
+from treering.core.counting import counted_things
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, add_group
 from treering.surfaces.cli.help import CommandHelp
@@ -158,8 +159,7 @@ def _write(
 
 def _written_lines(report: "operations.WikiWritten") -> Iterator[IndentedLine]:
     would = "would be " if report.dry_run else ""
-    count = f"{report.pages} {'page' if report.pages == 1 else 'pages'}"
-    yield line((report.title, "bold"), f": {count} in {report.folder}")
+    yield line((report.title, "bold"), f": {counted_things(report.pages, 'page')} in {report.folder}")
     changes = (f"{len(report.written)} files {would}written", f"{len(report.unchanged)} unchanged")
     yield line(f"{', '.join(changes)}, {len(report.removed)} {would}removed.", indent=2)
     yield from _list(

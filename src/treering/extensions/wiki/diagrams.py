@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from html import escape
 from itertools import pairwise
 
@@ -286,9 +287,6 @@ def _layers(boxes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str,
     for start, end in pairs:
         before[end].add(start)
     layers: dict[str, int] = {}
-    names = list(boxes)
-    while len(layers) < len(names):
-        for name in names:
-            if name not in layers and before[name] <= layers.keys():
-                layers[name] = max((layers[one] + 1 for one in before[name]), default=0)
+    for name in TopologicalSorter({name: before[name] for name in boxes}).static_order():
+        layers[name] = max((layers[one] + 1 for one in before[name]), default=0)
     return layers

@@ -85,61 +85,48 @@ class WikiReport:
     """The usage of models for the plan and the pages of this run, in all its processes."""
 
 
+@dataclass(slots=True)
 class WikiGeneration:
-    """One run over the wiki of a repository. Safe to use from many threads."""
+    """One run over the wiki of a repository. Safe to use from many threads. `run`: its current state."""
 
-    def __init__(
-        self,
-        kept: KeptWikis,
-        run: WikiRun,
-        writer: WikiWriter,
-        citations: Citations,
-        publisher: WikiPublisher | None = None,
-        *,
-        resumed: bool = False,
-    ) -> None:
-        self._kept = kept
-        self._run = run
-        self._writer = writer
-        self._citations = citations
-        self._publisher = publisher
-        self._resumed = resumed
-
-    @property
-    def run(self) -> WikiRun:
-        """The current state of the run."""
-        return self._run
+    kept: KeptWikis
+    run: WikiRun
+    writer: WikiWriter
+    citations: Citations
+    publisher: WikiPublisher | None
+    resumed: bool
 
     def plan(self) -> list[str]:
         """Plan the pages, and return the paths of those to write. Raises `InvalidInput` for an invalid plan."""
-        run = self._run
+        run = self.run
         if run.plan is None:
-            current = None if run.force else self._kept.current()
+            current = None if run.force else self.kept.current()
             plan, plan_inputs = self._planned(current)
             check_plan(plan)
             _, usage = self._report_on(None)
             to_write, kept = self._sorted(plan, current)
-            self._run = replace(run, plan=plan, plan_inputs=plan_inputs, to_write=to_write, kept=kept, usage=usage)
-            self._kept.keep_run(self._run)
-        return [*self._run.to_write]
+            self.run = replace(run, plan=plan, plan_inputs=plan_inputs, to_write=to_write, kept=kept, usage=usage)
+            self.kept.keep_run(self.run)
+        return [*self.run.to_write]
 
     def estimate(self) -> Usage | None:
         """Estimate the usage of the pages still to write; `None` for a writer without costs."""
-        if not isinstance(self._writer, ModelWriter):
+        if not isinstance(self.writer, ModelWriter):
             return None
-        written = self._kept.written(self._run, self._run.to_write)
-        to_write = self._run.to_write.keys() - written.keys()
-        return self._writer.estimate([page for page in self._plan.pages if page.path in to_write])
+        written = self.kept.written(self.run, self.run.to_write)
+        to_write = self.run.to_write.keys() - written.keys()
+        return self.writer.estimate([page for page in self._plan.pages if page.path in to_write])
 
     def write(self, path: str) -> None:
         """Write and store a page, unless it is stored with the same inputs."""
-        plan, page = self._page(path)
-        inputs = self._writer.inputs(plan, page)
-        written = self._kept.written(self._run, [path]).get(path)
+        plan = self._plan
+        page = next(page for page in plan.pages if page.path == path)
+        inputs = self.writer.inputs(plan, page)
+        written = self.kept.written(self.run, [path]).get(path)
         if written is None or written.inputs != inputs:
-            written_page = self._writer.write(plan, page)
+            written_page = self.writer.write(plan, page)
             notes, usage = self._report_on(path)
-            self._kept.keep_page(self._run, WrittenPage(written_page, inputs, notes, usage))
+            self.kept.keep_page(self.run, WrittenPage(written_page, inputs, notes, usage))
 
     def publish(self) -> WikiReport:
         """Publish the pages and make them the current wiki.
@@ -147,19 +134,19 @@ class WikiGeneration:
         Files are written first, atomically; if the switch fails, the files of the previous wiki are restored. Raises
         `InvalidInput` if pages are invalid; the next run writes them again.
         """
-        run, plan = self._run, self._plan
-        written = self._kept.written(run, run.to_write)
-        before = self._kept.current()
+        run, plan = self.run, self._plan
+        written = self.kept.written(run, run.to_write)
+        before = self.kept.current()
         pages, entries, checked = self._settled(written, before)
         problems = [*problems_of(plan, pages, checked)]
         if problems:
-            self._kept.withdraw(run, {problem.path for problem in problems} & written.keys())
+            self.kept.withdraw(run, {problem.path for problem in problems} & written.keys())
             raise _invalid(problems)
         in_order = [pages[page.path] for page in plan.pages]
-        published = self._publisher.publish(plan, in_order) if self._publisher else None
+        published = self.publisher.publish(plan, in_order) if self.publisher else None
         wiki = KeptWiki(run.generation, run.id, plan, run.plan_inputs, entries)
         try:
-            deleted = self._kept.complete(run, wiki)
+            deleted = self.kept.complete(run, wiki)
         except BaseException:
             self._put_back()
             raise
@@ -175,23 +162,23 @@ class WikiGeneration:
 
     def stopped(self) -> WikiReport:
         """Return the report of a run that was stopped."""
-        return self._report("stopped", self._kept.written(self._run, self._run.to_write))
+        return self._report("stopped", self.kept.written(self.run, self.run.to_write))
 
     def _put_back(self) -> None:
         """Publish the current wiki again, after the switch to another one failed."""
-        current = self._kept.current()
-        if self._publisher and current:
-            self._publisher.publish(current.plan, [*self._kept.pages(current).values()])
+        current = self.kept.current()
+        if self.publisher and current:
+            self.publisher.publish(current.plan, [*self.kept.pages(current).values()])
 
     def _planned(self, current: KeptWiki | None) -> tuple[WikiPlan, str]:
-        inputs = self._writer.plan_inputs() if isinstance(self._writer, ModelWriter) else ""
+        inputs = self.writer.plan_inputs() if isinstance(self.writer, ModelWriter) else ""
         if inputs and current and current.plan_inputs == inputs:
             return current.plan, inputs
-        return self._writer.plan(), inputs
+        return self.writer.plan(), inputs
 
     def _sorted(self, plan: WikiPlan, current: KeptWiki | None) -> tuple[dict[str, str], dict[str, KeptPage]]:
         """Return the reasons to write pages, and the unchanged pages."""
-        pages = self._kept.pages(current) if current else {}
+        pages = self.kept.pages(current) if current else {}
         to_write: dict[str, str] = {}
         kept: dict[str, KeptPage] = {}
         for page in plan.pages:
@@ -204,11 +191,11 @@ class WikiGeneration:
         return to_write, kept
 
     def _reason(self, plan: WikiPlan, page: PagePlan, entry: KeptPage | None, known: WikiPage | None) -> str:
-        if self._run.force:
+        if self.run.force:
             return FORCED
         if entry is None or known is None:
             return NEW
-        if self._writer.inputs(plan, page) != entry.inputs:
+        if self.writer.inputs(plan, page) != entry.inputs:
             return CHANGED
         if lost_links(known, plan):
             return LINKED
@@ -220,8 +207,8 @@ class WikiGeneration:
         self, written: Mapping[str, WrittenPage], before: KeptWiki | None
     ) -> tuple[dict[str, WikiPage], dict[str, KeptPage], dict[str, tuple[CheckedCitation, ...]]]:
         """Return the pages, their records, and their checked citations; citations of moved lines are updated."""
-        run, plan = self._run, self._plan
-        known = self._kept.pages(replace(before, pages=run.kept)) if before else {}
+        run, plan = self.run, self._plan
+        known = self.kept.pages(replace(before, pages=run.kept)) if before else {}
         pages = {**{path: one.page for path, one in written.items()}, **known}
         entries = {path: KeptPage(page_record(run.id, path), one.inputs) for path, one in written.items()}
         entries |= {path: entry for path, entry in run.kept.items() if path in known}
@@ -232,23 +219,23 @@ class WikiGeneration:
             if page != pages[path]:
                 inputs = entries[path].inputs
                 changed = replace(written[path], page=page) if path in written else WrittenPage(page, inputs)
-                self._kept.keep_page(run, changed)
+                self.kept.keep_page(run, changed)
                 pages[path], entries[path] = page, KeptPage(page_record(run.id, path), inputs)
         return pages, {page.path: entries[page.path] for page in plan.pages if page.path in entries}, checked
 
     def _checked(self, page: WikiPage) -> tuple[CheckedCitation, ...]:
-        return tuple(self._citations.check(one) for one in page.citations)
+        return tuple(self.citations.check(one) for one in page.citations)
 
     def _report(self, status: str, written: Mapping[str, WrittenPage]) -> WikiReport:
-        run = self._run
+        run = self.run
         plan = run.plan.pages if run.plan else ()
         return WikiReport(
             status=status,
-            repository_id=self._kept.repository.repository_id,
-            branch=self._kept.repository.branch,
+            repository_id=self.kept.repository.repository_id,
+            branch=self.kept.repository.branch,
             generation=run.generation,
             forced=run.force,
-            resumed=self._resumed,
+            resumed=self.resumed,
             pages=len(plan),
             written={path: why for path, why in run.to_write.items() if path in written},
             kept=len(run.kept),
@@ -257,16 +244,13 @@ class WikiGeneration:
         )
 
     def _report_on(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
-        return self._writer.report_on(path) if isinstance(self._writer, ModelWriter) else ((), Usage())
-
-    def _page(self, path: str) -> tuple[WikiPlan, PagePlan]:
-        return self._plan, next(page for page in self._plan.pages if page.path == path)
+        return self.writer.report_on(path) if isinstance(self.writer, ModelWriter) else ((), Usage())
 
     @property
     def _plan(self) -> WikiPlan:
-        if self._run.plan is None:
+        if self.run.plan is None:
             raise InvalidInput("The run has no plan yet.", hint="Plan the pages first.")
-        return self._run.plan
+        return self.run.plan
 
 
 def _counted(checked: Mapping[str, tuple[CheckedCitation, ...]]) -> dict[str, int]:

@@ -6,9 +6,9 @@ Each is a hidden record (`extensions.client.records`): searches do not return it
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, Field, PlainSerializer, TypeAdapter
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
@@ -19,7 +19,8 @@ from treering.extensions.client.records import Records
 from treering.extensions.wiki.files.page_path import check_page_paths
 from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.extensions.wiki.pages import LineCitation, WikiPage, WikiPlan
-from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.extensions.wiki.repository.files import read_sources
+from treering.ports.ledger import Ledger, Selection
 from treering.ports.models import Usage
 from treering.ports.runtime import fresh_salt
 from treering.verbs.engine import Engine
@@ -31,9 +32,6 @@ _FIRST = "first"
 _REASON = "Generated a wiki"
 _RUN_ID_CHARS = 16
 
-_PLAN, _PAGE_DATA = TypeAdapter(WikiPlan), TypeAdapter(WikiPage)
-"""Plans and pages as JSON data."""
-
 
 @dataclass(frozen=True, slots=True)
 class KeptPage:
@@ -41,6 +39,26 @@ class KeptPage:
 
     record: str
     inputs: str
+
+
+def _usage_data(usage: Usage) -> list[Any]:
+    cost = None if usage.cost is None else str(usage.cost)
+    return [usage.requests, usage.input_tokens, usage.output_tokens, cost]
+
+
+def _usage_of(data: Sequence[Any]) -> Usage:
+    requests, input_tokens, output_tokens, cost = data
+    return Usage(requests, input_tokens, output_tokens, None if cost is None else Decimal(cost))
+
+
+# Pages and reasons by path are stored as lists, because stored JSON objects do not preserve an order.
+_Pages = Annotated[
+    Mapping[str, KeptPage],
+    BeforeValidator(lambda data: {path: KeptPage(record, inputs) for path, record, inputs in data}),
+    PlainSerializer(lambda pages: [[path, page.record, page.inputs] for path, page in pages.items()]),
+]
+_Reasons = Annotated[Mapping[str, str], BeforeValidator(dict), PlainSerializer(lambda reasons: [*reasons.items()])]
+_Usage = Annotated[Usage, BeforeValidator(_usage_of), PlainSerializer(_usage_data)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +71,9 @@ class KeptWiki:
     """The run that last changed it."""
     plan: WikiPlan
     plan_inputs: str
-    pages: Mapping[str, KeptPage]
-    revision: int = 0
+    pages: _Pages
+    revision: Annotated[int, Field(exclude=True)] = 0
+    """The revision of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +88,11 @@ class WikiRun:
     """The revision of that generation's record when the run began; 0 if it is new."""
     plan: WikiPlan | None = None
     plan_inputs: str = ""
-    to_write: Mapping[str, str] = field(default_factory=dict)
+    to_write: _Reasons = field(default_factory=dict)
     """The reason to write each page, by path."""
-    kept: Mapping[str, KeptPage] = field(default_factory=dict)
+    kept: _Pages = field(default_factory=dict)
     """Unchanged pages."""
-    usage: Usage = field(default_factory=Usage)
+    usage: _Usage = field(default_factory=Usage)
     """The usage of planning."""
 
 
@@ -85,7 +104,11 @@ class WrittenPage:
     inputs: str
     notes: tuple[str, ...] = ()
     """Omissions, such as invalid citations."""
-    usage: Usage = field(default_factory=Usage)
+    usage: _Usage = field(default_factory=Usage)
+
+
+_WIKI, _RUN_STATE, _WRITTEN = TypeAdapter(KeptWiki), TypeAdapter(WikiRun), TypeAdapter(WrittenPage)
+"""Wikis, runs and pages as the values of their records."""
 
 
 class KeptWikis:
@@ -125,7 +148,7 @@ class KeptWikis:
     def open_run(self) -> WikiRun | None:
         """Return the unfinished run, if any."""
         record = self._record(_RUN)
-        return _run_of(record.value) if record else None
+        return _RUN_STATE.validate_python(record.value) if record else None
 
     def begin(self, *, force: bool) -> WikiRun:
         """Start and store a run. An unfinished one is discarded, with the memories of its generation."""
@@ -149,17 +172,11 @@ class KeptWikis:
 
     def keep_run(self, run: WikiRun) -> None:
         """Store the state of a run."""
-        self._store(_RUN, _run_data(run))
+        self._store(_RUN, _RUN_STATE.dump_python(run, mode="json"))
 
     def keep_page(self, run: WikiRun, written: WrittenPage) -> None:
         """Store a page that a run has written."""
-        value = {
-            "page": _PAGE_DATA.dump_python(written.page, mode="json"),
-            "inputs": written.inputs,
-            "notes": [*written.notes],
-            "usage": _usage_data(written.usage),
-        }
-        self._store(page_record(run.id, written.page.plan.path), value)
+        self._store(page_record(run.id, written.page.plan.path), _WRITTEN.dump_python(written, mode="json"))
 
     def written(self, run: WikiRun, paths: Iterable[str]) -> dict[str, WrittenPage]:
         """Return the pages among `paths` that a run has written."""
@@ -179,7 +196,7 @@ class KeptWikis:
         self._require_open(run)
         head_name = self._collection.name(_generation_key(wiki.generation))
         names = [head_name, *(self._collection.name(page.record) for page in wiki.pages.values())]
-        head = RecordDraft(head_name, _wiki_data(wiki), expected_revision=run.based_on)
+        head = RecordDraft(head_name, _WIKI.dump_python(wiki, mode="json"), expected_revision=run.based_on)
         known = self.generation(wiki.generation)
         is_kept = known is not None and known.run == run.id
         if run.force:
@@ -207,7 +224,7 @@ class KeptWikis:
     def _read(self, pages: Mapping[str, KeptPage]) -> dict[str, WrittenPage]:
         names = {path: self._collection.name(page.record) for path, page in pages.items()}
         records = self._records.get([*names.values()])
-        return {path: _written_of(records[name]) for path, name in names.items() if name in records}
+        return {path: _WRITTEN.validate_python(records[name].value) for path, name in names.items() if name in records}
 
     def _record(self, key: str) -> KeptRecord | None:
         name = self._collection.name(key)
@@ -238,21 +255,17 @@ def citing_pages(ledger: Ledger, paths: Mapping[str, str]) -> list[CitingPage]:
     for scope, head in [one for one in records if one[1].startswith(f"{_GENERATION}/")]:
         for part in _wiki_of(record_of(records[scope, head])).pages.values():
             if record := records.get((scope, part.record)):
-                page = _written_of(record_of(record)).page
+                page = _WRITTEN.validate_python(record_of(record).value).page
                 cited = [one for one in page.citations if one.source_id in paths]
                 pages += [(record.id, page.plan.title, cited)] if cited else []
-    salts = _salts(ledger, {one.source_id for _, _, cited in pages for one in cited})
+    cited_sources = read_sources(ledger, {one.source_id for _, _, cited in pages for one in cited})
+    salts = {source.id: source.salt for source in cited_sources}
     return [
         CitingPage(
             identity, title, tuple((paths[at], one, salts[at]) for one in cited if (at := one.source_id) in salts)
         )
         for identity, title, cited in pages
     ]
-
-
-def _salts(ledger: Ledger, sources: Iterable[str]) -> dict[str, str]:
-    (read,) = ledger.read([ObjectRequest(objects=tuple(sources))])
-    return {identity: one.salt for identity, one in read.objects.items() if isinstance(one, Source)}
 
 
 def page_record(run: str, path: str) -> str:
@@ -264,80 +277,8 @@ def _generation_key(generation: str | None) -> str:
     return f"{_GENERATION}/{generation or _FIRST}"
 
 
-def _wiki_data(wiki: KeptWiki) -> dict[str, Any]:
-    return {
-        "generation": wiki.generation,
-        "run": wiki.run,
-        "plan": _PLAN.dump_python(wiki.plan, mode="json"),
-        "plan_inputs": wiki.plan_inputs,
-        "pages": _pages_data(wiki.pages),
-    }
-
-
 def _wiki_of(record: KeptRecord) -> KeptWiki:
-    value = record.value
-    return KeptWiki(
-        generation=value["generation"],
-        run=value["run"],
-        plan=_PLAN.validate_python(value["plan"]),
-        plan_inputs=value["plan_inputs"],
-        pages=_pages_of(value["pages"]),
-        revision=record.revision,
-    )
-
-
-def _run_data(run: WikiRun) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "force": run.force,
-        "generation": run.generation,
-        "based_on": run.based_on,
-        "plan": _PLAN.dump_python(run.plan, mode="json") if run.plan else None,
-        "plan_inputs": run.plan_inputs,
-        "to_write": [*run.to_write.items()],
-        "kept": _pages_data(run.kept),
-        "usage": _usage_data(run.usage),
-    }
-
-
-def _run_of(value: Mapping[str, Any]) -> WikiRun:
-    return WikiRun(
-        id=value["id"],
-        force=value["force"],
-        generation=value["generation"],
-        based_on=value["based_on"],
-        plan=_PLAN.validate_python(value["plan"]) if value["plan"] else None,
-        plan_inputs=value["plan_inputs"],
-        to_write=dict(value["to_write"]),
-        kept=_pages_of(value["kept"]),
-        usage=_usage_of(value["usage"]),
-    )
-
-
-def _pages_data(pages: Mapping[str, KeptPage]) -> list[list[str]]:
-    # A list, because stored JSON objects do not preserve the order of the pages.
-    return [[path, page.record, page.inputs] for path, page in pages.items()]
-
-
-def _pages_of(data: Iterable[Sequence[str]]) -> dict[str, KeptPage]:
-    return {path: KeptPage(record, inputs) for path, record, inputs in data}
-
-
-def _written_of(record: KeptRecord) -> WrittenPage:
-    value = record.value
-    return WrittenPage(
-        _PAGE_DATA.validate_python(value["page"]), value["inputs"], tuple(value["notes"]), _usage_of(value["usage"])
-    )
-
-
-def _usage_data(usage: Usage) -> list[Any]:
-    cost = None if usage.cost is None else str(usage.cost)
-    return [usage.requests, usage.input_tokens, usage.output_tokens, cost]
-
-
-def _usage_of(data: Sequence[Any]) -> Usage:
-    requests, input_tokens, output_tokens, cost = data
-    return Usage(requests, input_tokens, output_tokens, None if cost is None else Decimal(cost))
+    return _WIKI.validate_python({**record.value, "revision": record.revision})
 
 
 def check_plan(plan: WikiPlan) -> None:

@@ -54,7 +54,7 @@ def lost_links(page: WikiPage, plan: WikiPlan) -> list[str]:
 
 
 def _wrong_links(page: WikiPage, paths: set[str]) -> Iterator[str]:
-    cited = {(one.path, one.first_line, one.last_line) for one in page.citations}
+    cited = {one.place for one in page.citations}
     for link in body_links(page.body):
         if link.scheme == "page" and link.path not in paths:
             yield f"it links to the page {link.path!r}, which is not in the wiki"

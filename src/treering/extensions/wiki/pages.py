@@ -35,6 +35,11 @@ class LineCitation:
     source_id: str
     segment_id: str
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its path, first and last line."""
+        return self.path, self.first_line, self.last_line
+
     def __str__(self) -> str:
         lines = f"#L{self.first_line}-L{self.last_line}"
         return f"{self.path}{lines} @ {self.commit[:12]}" if self.commit else f"{self.path}{lines}"

@@ -20,7 +20,7 @@ from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
 from treering.extensions.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.extensions.wiki.rules.writer import RuleWriter
-from treering.extensions.wiki.subject import WikiSubject, cited_texts, known_subject
+from treering.extensions.wiki.subject import WikiSubject, cited_texts, file_states, known_subject
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import READS, Call, Operation, Value
 from treering.verbs.trees import in_tree
@@ -83,8 +83,13 @@ class WikiPageReport(Value):
 
 @dataclass(frozen=True, slots=True)
 class _Wiki:
-    """A wiki as it would be written now."""
+    """A wiki as it would be written now.
 
+    `key`: the parameters it was written for. `sequence`: the last event of the audit log that it covers.
+    """
+
+    key: object
+    sequence: int
     plan: WikiPlan
     pages: Sequence[WikiPage]
     texts: Mapping[str, str]
@@ -92,16 +97,7 @@ class _Wiki:
     """By the path of a page, the paths of the pages that link to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedWiki:
-    """A wiki with the parameters it was written for, and the last event of the audit log that it covers."""
-
-    key: object
-    sequence: int
-    wiki: _Wiki
-
-
-_CACHE: WeakKeyDictionary[Any, _CachedWiki] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Any, _Wiki] = WeakKeyDictionary()
 """The last wiki of each open space, by its index: writing one takes seconds, and readers request several pages."""
 _LOCK = Lock()
 _MOST_EVENTS = 2_000
@@ -154,20 +150,21 @@ def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
     if cached and cached.key == key and _is_current(engine, cached, "" if given.generated else subject.root):
         with _LOCK:
             _CACHE[engine.index] = replace(cached, sequence=sequence)
-        return cached.wiki
+        return cached
     if given.generated:
         plan, pages = kept_wiki(engine, given.generated, given.branch)
     else:
         plan, pages = written_pages(RuleWriter(engine, call.scope, root=subject.root), engine.progress)
     addresses = forge_of(subject.remote) or NoAddresses()
     rendered = render_pages(plan, pages, addresses=addresses, cited_text=cited_texts(engine, pages))
-    wiki = _Wiki(plan, pages, {one.path: one.text for one in rendered}, _linked_from(pages))
+    texts = {one.path: one.text for one in rendered}
+    wiki = _Wiki(key, sequence, plan, pages, texts, _linked_from(pages))
     with _LOCK:
-        _CACHE[engine.index] = _CachedWiki(key, sequence, wiki)
+        _CACHE[engine.index] = wiki
     return wiki
 
 
-def _is_current(engine: Engine, cached: _CachedWiki, root: str) -> bool:
+def _is_current(engine: Engine, cached: _Wiki, root: str) -> bool:
     """Return whether nothing was written since, or only sources outside of `root`. No root: any write counts."""
     written = [event.target for event in engine.ledger.events(after=cached.sequence, limit=_MOST_EVENTS + 1)]
     if not written or not root:
@@ -207,12 +204,8 @@ def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan
 
 
 def _changes(engine: Engine, scope: str, subject: WikiSubject, files: Sequence[str]) -> list[WikiPageChange]:
-    joint = "#" if subject.root.startswith("repo:") else "/"
-    origins = {f"{subject.root}{joint}{path}": path for path in files}
-    states = engine.ledger.sources_at(scope=scope, origins=list(origins))
-    events = [
-        (event, origins[origin]) for origin, state in states.items() for event in engine.ledger.events_of(state.id)
-    ]
+    states = file_states(engine, scope, subject.root, files)
+    events = [(event, path) for path, state in states.items() for event in engine.ledger.events_of(state.id)]
     newest = sorted(events, key=lambda one: -one[0].seq)[:_MOST_CHANGES]
     return [
         WikiPageChange(at=event.timestamp, path=path, what=event.event_type, actor=event.actor)

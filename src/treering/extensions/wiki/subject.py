@@ -9,14 +9,14 @@ from treering.core.objects import Source
 from treering.extensions.wiki.files.addresses import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
 from treering.extensions.wiki.files.regions import short_digest
 from treering.extensions.wiki.pages import LineCitation, WikiPage
+from treering.extensions.wiki.repository.files import read_sources
 from treering.ports.adapter import FileAccess, KnownRepository
-from treering.ports.ledger import ObjectRequest
+from treering.ports.ledger import SourceState
 from treering.sources.git.identity import RepositoryIdentity, place_of_repository
 from treering.sources.git.repository import open_repository
 from treering.verbs.engine import Engine
 from treering.verbs.trees import repository_maps
 
-_BATCH_SIZE = 50
 _FOLDER = "wiki"
 
 
@@ -121,20 +121,22 @@ def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
     return _subject(matching[0], None)
 
 
-def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, Collection[str]]:
-    """Return the digests of the current texts of source files, by path; deleted files are omitted."""
+def file_states(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, SourceState]:
+    """Return the state of source files of a repository or folder, by path; unknown files are omitted."""
     joint = "#" if root.startswith("repo:") else "/"
     origins = {f"{root}{joint}{path}": path for path in paths}
     states = engine.ledger.sources_at(scope=scope, origins=list(origins))
-    ids = {state.id: origins[origin] for origin, state in states.items() if state.status == "active"}
-    digests: dict[str, Collection[str]] = {}
-    identities = list(ids)
-    for start in range(0, len(identities), _BATCH_SIZE):
-        (read,) = engine.ledger.read([ObjectRequest(objects=tuple(identities[start : start + _BATCH_SIZE]))])
-        for identity, item in read.objects.items():
-            if isinstance(item, Source):
-                digests[ids[identity]] = {short_digest(part.excerpt) for part in item.segments}
-    return digests
+    return {origins[origin]: state for origin, state in states.items()}
+
+
+def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, Collection[str]]:
+    """Return the digests of the current texts of source files, by path; deleted files are omitted."""
+    states = file_states(engine, scope, root, paths)
+    ids = {state.id: path for path, state in states.items() if state.status == "active"}
+    return {
+        ids[source.id]: {short_digest(part.excerpt) for part in source.segments}
+        for source in read_sources(engine.ledger, ids)
+    }
 
 
 def _identity(repository: Path | None, files: FileAccess) -> RepositoryIdentity | None:

@@ -1,7 +1,6 @@
 """The table of all node types: the built-in ones, and those of extensions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.workflows.definition import NOTHING, AskingSettings, NodeSettings, Text, transcript_text
 from treering.extensions.workflows.nodes import DELIMITER, MEMORY_NODES, SEARCH_NODES
-from treering.extensions.workflows.registry import NodeType, NodeTypes, RunEnded, Scene, Step
+from treering.extensions.workflows.registry import NodeType, NodeTypes, RunEnded, Step
 from treering.registry import brought_by_name
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.leases import held
@@ -66,25 +65,13 @@ def lock(settings: LockSettings, step: Step) -> str | RunEnded:
     if scene.leases is None:
         return ""
     name = step.fill(settings.workflow_lock_id)
-    lease = step.hold(held(scene.leases, _lease_name(scene, settings, name), step.run_id, settings.seconds))
+    lease_name = f"workflow:{scene.scope if settings.per_discussion else ''}:{name}"
+    lease = step.hold(held(scene.leases, lease_name, step.run_id, settings.seconds))
     called = f"the lock {name!r}" if name else "the lock"
     if lease is None:
         return RunEnded(f"Another run holds {called}.")
     step.end_when(lambda: lease.lost, f"This run lost {called}.")
     return ""
-
-
-def _lease_name(scene: Scene, settings: LockSettings, name: str) -> str:
-    return f"workflow:{scene.scope if settings.per_discussion else ''}:{name}"
-
-
-NODES = (
-    NodeType("Standard", "calls a language model", StandardSettings, ask),
-    NodeType("StaticResponse", "returns a text", ResponseSettings, respond),
-    NodeType(
-        "WorkflowLock", "lets one run at a time continue; other runs end there", LockSettings, lock, remembers=True
-    ),
-)
 
 
 class ChunkSettings(AskingSettings):
@@ -143,18 +130,6 @@ def _chunks(messages: Sequence[StoredMessage], settings: ChunkSettings) -> Itera
             yield chunk
 
 
-CHUNK_NODES = (
-    NodeType(
-        "ConversationChunkProcessor",
-        "one prompt per chunk of the conversation, each answered once",
-        ChunkSettings,
-        process,
-        remembers=True,
-        variables=(CHUNK, BEFORE),
-    ),
-)
-
-
 class CompactorSettings(NodeSettings):
     """How many tokens each part may take, and how many of the last messages to leave out."""
 
@@ -164,23 +139,6 @@ class CompactorSettings(NodeSettings):
     skip: int = Field(default=0, ge=0, validation_alias=AliasChoices("skip", "lookbackStartTurn"))
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """The three parts, oldest first."""
-
-    oldest: str
-    old: str
-    recent: str
-
-    def __str__(self) -> str:
-        parts = {
-            "Oldest, as a summary": self.oldest,
-            "Old, as memories": self.old,
-            "Recent, word for word": self.recent,
-        }
-        return "\n\n".join(f"## {name}\n\n{text}" for name, text in parts.items() if text)
-
-
 def compact(settings: CompactorSettings, step: Step) -> str:
     """Return the conversation in few tokens, from stored memories and summary, without a model."""
     recollection = step.scene.recollection
@@ -188,17 +146,19 @@ def compact(settings: CompactorSettings, step: Step) -> str:
     messages = messages[: len(messages) - settings.skip] if settings.skip else messages
     recent = _newest(messages, [f"{each.speaker}: {each.text}" for each in messages], settings.recent_context_tokens)
     older = messages[: len(messages) - len(recent)]
-    if not older:
-        return text_or_placeholder(str(Windows("", "", transcript_text(recent))), "messages")
-    begins = recent[0].position if recent else messages[-1].position + 1
-    memories = [memory for memory in recollection.all_memories() if memory.first < begins]
-    return str(
-        Windows(
-            oldest=cut_to_tokens(recollection.summary(), settings.oldest_context_tokens),
-            old=_old(older, memories, settings.old_context_tokens),
-            recent=transcript_text(recent),
-        )
-    )
+    oldest = old = ""
+    if older:
+        begins = recent[0].position if recent else messages[-1].position + 1
+        memories = [memory for memory in recollection.all_memories() if memory.first < begins]
+        oldest = cut_to_tokens(recollection.summary(), settings.oldest_context_tokens)
+        old = _old(older, memories, settings.old_context_tokens)
+    parts = {
+        "Oldest, as a summary": oldest,
+        "Old, as memories": old,
+        "Recent, word for word": transcript_text(recent),
+    }
+    text = "\n\n".join(f"## {name}\n\n{part}" for name, part in parts.items() if part)
+    return text if older else text_or_placeholder(text, "messages")
 
 
 def _old(messages: Sequence[StoredMessage], memories: Sequence[Memory], tokens: int) -> str:
@@ -220,17 +180,31 @@ def _newest(items: Sequence[_Item], texts: Iterable[str], tokens: int) -> Sequen
     return items
 
 
-COMPACTING_NODES = (
-    NodeType(
-        "ContextCompactor",
-        "the conversation in few tokens: recent messages word for word, older as memories, oldest as a summary",
-        CompactorSettings,
-        compact,
-        remembers=True,
-    ),
+_BUILT_IN = NodeTypes(
+    [
+        NodeType("Standard", "calls a language model", StandardSettings, ask),
+        NodeType("StaticResponse", "returns a text", ResponseSettings, respond),
+        NodeType(
+            "WorkflowLock", "lets one run at a time continue; other runs end there", LockSettings, lock, remembers=True
+        ),
+        *MEMORY_NODES,
+        *SEARCH_NODES,
+        NodeType(
+            "ContextCompactor",
+            "the conversation in few tokens: recent messages word for word, older as memories, oldest as a summary",
+            CompactorSettings,
+            compact,
+            remembers=True,
+        ),
+        NodeType(
+            "ConversationChunkProcessor",
+            "one prompt per chunk of the conversation, each answered once",
+            ChunkSettings,
+            process,
+            remembers=True,
+            variables=(CHUNK, BEFORE),
+        ),
+    ]
 )
-
-
-_BUILT_IN = NodeTypes([*NODES, *MEMORY_NODES, *SEARCH_NODES, *COMPACTING_NODES, *CHUNK_NODES])
 NODE_TYPES = _BUILT_IN.with_types(*brought_by_name("node_types", attrgetter("name"), taken=_BUILT_IN))
 """The default table for checking workflows; `with_types` returns an extended one."""

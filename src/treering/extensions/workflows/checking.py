@@ -108,7 +108,7 @@ def _checked(position: int, entry: object, types: NodeTypes) -> _CheckedEntry:
     try:
         settings: NodeSettings = kind.settings.model_validate(raw)
     except ValidationError as error:
-        return _CheckedEntry(identity, mentions, problems=tuple(_of_fields(where, error, kind.settings)))
+        return _CheckedEntry(identity, mentions, problems=tuple(field_problems(where, error, kind.settings)))
     return _CheckedEntry(identity, mentions, nodes=(WorkflowNode(position, identity, kind, settings, mentions),))
 
 
@@ -155,7 +155,7 @@ def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Heade
     try:
         return Header.model_validate(dict(rest)), declared
     except ValidationError as error:
-        problems += _of_fields("", error, Header)
+        problems += field_problems("", error, Header)
         return Header(), declared
 
 
@@ -242,7 +242,8 @@ def _unknown_type(where: str, given: object, types: NodeTypes) -> _Problem:
     return _problem(f"{where}, type", f"unknown type {given!r}.{meant} Known: {names}")
 
 
-def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) -> Iterator[_Problem]:
+def field_problems(where: str, error: ValidationError, settings: type[BaseModel]) -> Iterator[_Problem]:
+    """Yield the wrong keys of an object, each with its problem."""
     for item in error.errors(include_url=False, include_input=False, include_context=False):
         key = ".".join(map(str, item["loc"]))
         if item["type"] == "extra_forbidden":
@@ -253,7 +254,7 @@ def _of_fields(where: str, error: ValidationError, settings: type[BaseModel]) ->
 
 
 def _unknown_key(loc: tuple[int | str, ...], settings: type[BaseModel]) -> str:
-    inside = Preset if len(loc) > 1 else settings
+    inside = Preset if loc[0] == "presets" and len(loc) > 1 else settings
     close = nearest(str(loc[-1]), [keys[0] for keys in spellings(inside).values()])
     extra = " Put texts for templates under 'variables'." if inside is Header else ""
     return f"unknown key. {close}{extra}"
@@ -264,15 +265,18 @@ def _problem(where: str, what: str) -> _Problem:
 
 
 def _refuse(problems: Iterator[_Problem] | Sequence[_Problem]) -> None:
-    listed = list(problems)
-    if not listed:
-        return
-    first = listed[0]
-    more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
-    raise InvalidInput(
-        f"The workflow cannot run. {first['field']}: {first['problem']}{more}",
-        hint="Correct the workflow; nothing was run." if len(listed) == 1 else "See details.fields for every problem.",
-        details={"fields": listed},
+    if listed := list(problems):
+        raise refusal("The workflow cannot run. ", listed, "Correct the workflow; nothing was run.")
+
+
+def refusal(begin: str, problems: Sequence[_Problem], hint: str) -> InvalidInput:
+    """Return the error for problems: it states the first one after `begin`, and all of them in its details."""
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return InvalidInput(
+        f"{begin}{first['field']}: {first['problem']}{more}",
+        hint="See details.fields for every problem." if more else hint,
+        details={"fields": list(problems)},
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.core.characters import visible_line
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, AsJson, MakingFlags, WriteFlags, add_group
@@ -99,12 +100,8 @@ def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: 
     workflow = checking.load(_text_of(file), types=endpoints.load_node_types(tuple(nodes or ())), known=known)
     needs = _needs(workflow)
     lines = [f"{name}: {', '.join(map(str, what))}" for name, what in needs.items() if what]
-    count = len(workflow.nodes)
-    answer(
-        Access(as_json=as_json),
-        needs,
-        [line((f"ok, {count} {'node' if count == 1 else 'nodes'}", "green")), *map(line, lines)],
-    )
+    ok = line((f"ok, {counted_things(len(workflow.nodes), 'node')}", "green"))
+    answer(Access(as_json=as_json), needs, [ok, *map(line, lines)])
 
 
 def examples(

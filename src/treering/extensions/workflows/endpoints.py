@@ -18,7 +18,7 @@ from treering.extensions.discussions.generators.by_model import DEFAULT_PROMPTS,
 from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator, MakingPlan
 from treering.extensions.encoder.language_models import ScriptedModel
 from treering.extensions.workflows.catalog import NODE_TYPES
-from treering.extensions.workflows.checking import load, read
+from treering.extensions.workflows.checking import field_problems, load, read, refusal
 from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.generator import GeneratorWorkflows, WorkflowGenerator
 from treering.extensions.workflows.registry import NodeType, NodeTypes, Workflow
@@ -167,7 +167,8 @@ def read_config(path: Path) -> DiscussionConfig:
     try:
         return DiscussionConfig.model_validate(data)
     except ValidationError as error:
-        raise _wrong(path, error) from error
+        problems = list(field_problems("", error, DiscussionConfig))
+        raise refusal(f"{path.name}, ", problems, "Correct the file.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,25 +260,6 @@ def _workflow_file(name: str, folders: Sequence[Path]) -> Path:
         places = ", ".join(str(folder) for folder in folders)
         raise NotFound(f"There is no workflow {name!r}.", hint=f"Create {name}.json in one of: {places}.")
     return file
-
-
-def _wrong(path: Path, error: ValidationError) -> InvalidInput:
-    problems = []
-    for item in error.errors(include_url=False, include_input=False, include_context=False):
-        key = ".".join(map(str, item["loc"]))
-        problem = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            problem = f"unknown key. {nearest(str(item['loc'][-1]), _KEYS)}"
-        problems.append({"field": key, "problem": problem})
-    first, more = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return InvalidInput(
-        f"{path.name}, {first['field']}: {first['problem']}{more}",
-        hint="See details.fields for every problem." if more else "Correct the file.",
-        details={"fields": problems},
-    )
-
-
-_KEYS = tuple(to_camel(name) for name in DiscussionConfig.model_fields)
 
 
 _SCRIPT = 'Use a list of texts such as `["Hello"]`, or one such list per endpoint name.'

@@ -15,11 +15,9 @@ from treering.extensions.discussions.generators.generator import (
     Generator,
 )
 from treering.extensions.discussions.generators.parsing import (
-    ParsedMemories,
     PlainAnswer,
-    UnreadableAnswer,
+    made_memories,
     parse_items,
-    repaired,
     written_text,
 )
 from treering.extensions.workflows.checking import WorkflowEnvironment, from_data, verify
@@ -78,6 +76,9 @@ class WorkflowGenerator:
     must depend only on the inputs.
     """
 
+    name: str
+    """The workflows and their models; it changes with any of them."""
+
     def __init__(
         self,
         workflows: GeneratorWorkflows,
@@ -94,12 +95,7 @@ class WorkflowGenerator:
         self._workflows = workflows
         self._otherwise = otherwise
         self._runner = Runner(clock, endpoints=models, presets=presets, budget=budget)
-        self._name = f"workflow {_version(workflows, models, otherwise)}"
-
-    @property
-    def name(self) -> str:
-        """The workflows and their models; it changes with any of them."""
-        return self._name
+        self.name = f"workflow {_version(workflows, models, otherwise)}"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
         """Make memories of a chunk. Raises `Unavailable` if the workflow returns no valid ones."""
@@ -138,24 +134,23 @@ class WorkflowGenerator:
         Plain text makes one memory: at once with `text_will_do`, else if the repeated request fails.
         """
         report = self._run(workflow, *inputs)
-        parsed, usage = parse_items(report.text), report.usage
-        enough = isinstance(parsed, PlainAnswer) and text_will_do
-        if not isinstance(parsed, ParsedMemories) and not enough and workflow.returned.mentions.asks:
-            parsed, more = repaired(parsed, partial(self._ask_again, workflow, inputs[0], report.text, parsed.why))
-            usage += more
-        if isinstance(parsed, PlainAnswer):
-            return Generated(parsed.items, usage=usage)
-        if isinstance(parsed, UnreadableAnswer):
-            raise Unavailable(
-                f"The workflow returned no valid memories: {parsed.why}",
-                hint="It must answer with a text, or with a JSON list of objects with title, summary, "
-                "entities and key_phrases.",
-            )
-        return Generated(parsed.items, parsed.rejected, usage)
+        parsed = parse_items(report.text)
+        is_enough = isinstance(parsed, PlainAnswer) and text_will_do
+        can_ask = workflow.returned.mentions.asks and not is_enough
+        ask_again = partial(self._ask_again, workflow, inputs[0], report.text) if can_ask else None
+        return made_memories(parsed, report.usage, ask_again, _unusable)
 
     def _ask_again(self, workflow: Workflow, chunk: str, text: str, problem: str) -> tuple[str, Usage]:
         report = self._run(_repairing(workflow.returned), chunk, text, problem)
         return report.text, report.usage
+
+
+def _unusable(why: str, _usage: Usage) -> Unavailable:
+    return Unavailable(
+        f"The workflow returned no valid memories: {why}",
+        hint="It must answer with a text, or with a JSON list of objects with title, summary, "
+        "entities and key_phrases.",
+    )
 
 
 def _listed(memories: Sequence[GeneratedMemory]) -> str:

@@ -201,6 +201,9 @@ class RunData:
 class Step:
     """One node of one run, as its type sees it."""
 
+    outputs: tuple[str, ...]
+    """The outputs of earlier nodes."""
+
     def __init__(
         self, node: WorkflowNode, run: RunData, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
     ) -> None:
@@ -209,7 +212,7 @@ class Step:
         self._memories = memories
         self._node = node
         self._run = run
-        self._outputs = outputs
+        self.outputs = outputs
         self._held = held
 
     @property
@@ -240,11 +243,6 @@ class Step:
     def now(self) -> datetime:
         """The start time of the run."""
         return self._run.now
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The outputs of earlier nodes."""
-        return self._outputs
 
     def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
         """Insert the values of variables into a template."""
@@ -299,7 +297,7 @@ class Step:
     def _value(self, name: str) -> str:
         numbered = NUMBERED.fullmatch(name)
         if numbered:
-            return (self._run.inputs if numbered[2] == "Input" else self._outputs)[int(numbered[1]) - 1]
+            return (self._run.inputs if numbered[2] == "Input" else self.outputs)[int(numbered[1]) - 1]
         if name in self._run.variables:
             return self._run.variables[name]
         scene = self.scene

@@ -37,26 +37,24 @@ class StoredResults:
         Raises `Conflict` if a message was withdrawn in the meantime, `Denied` if the space requires a review.
         """
         evidence = citing(messages)
+        first, last = messages[0].position, messages[-1].position
         fields = {
             "kind": "summary",
             "title": self._title(key),
             "summary": text,
             "status": "active",
             "evidence_refs": [ref.model_dump(mode="json") for ref in evidence],
-            "payload": self._payload(key, messages, made_by).model_dump(mode="json"),
+            "payload": Summary(form="digest", key=key, first=first, last=last, made_by=made_by).model_dump(mode="json"),
             "memory_source": "system_generated",
         }
         item = make(Call(self.engine, self.ref.scope), Knowledge, fields)
-        reason = f"What was made of messages {messages[0].position} to {messages[-1].position}"
+        reason = f"What was made of messages {first} to {last}"
         try:
             apply_patch(self.engine, self.ref, [Create(object=item)], reason=reason)
         except InvalidPatch as error:
             if self._exist(evidence):
                 raise
             raise Conflict("A message was withdrawn in the meantime.", hint="Run the workflow again.") from error
-
-    def _payload(self, key: str, messages: Sequence[StoredMessage], made_by: str) -> Summary:
-        return Summary(form="digest", key=key, first=messages[0].position, last=messages[-1].position, made_by=made_by)
 
     def _title(self, key: str) -> str:
         return f"Discussion {self.ref.id}: made of a chunk, {key}"

@@ -6,9 +6,7 @@ from typing import Literal
 
 from treering.core.errors import TreeringError
 from treering.extensions.workflows.checking import WorkflowEnvironment, verify
-from treering.extensions.workflows.definition import (
-    Preset,
-)
+from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.registry import RunData, RunEnded, Scene, Step, Workflow, WorkflowNode
 from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
@@ -88,7 +86,8 @@ class Runner:
         runs if the workflow uses an unknown name, and the errors of nodes, with the node and the outputs of earlier
         ones in `details["outputs"]`.
         """
-        verify(workflow, self._known(len(inputs), scene))
+        names = frozenset(self._endpoints), frozenset(self._presets)
+        verify(workflow, WorkflowEnvironment(*names, len(inputs), chat=scene is not None))
         given = RunData(
             endpoints=self._endpoints,
             presets={**workflow.header.presets, **self._presets},
@@ -103,9 +102,6 @@ class Runner:
         )
         with ExitStack() as held:
             return self._through(workflow, given, held, progress)
-
-    def _known(self, inputs: int, scene: Scene | None) -> WorkflowEnvironment:
-        return WorkflowEnvironment(frozenset(self._endpoints), frozenset(self._presets), inputs, chat=scene is not None)
 
     def _through(self, workflow: Workflow, given: RunData, held: ExitStack, progress: Progress) -> RunReport:
         steps: list[StepReport] = []

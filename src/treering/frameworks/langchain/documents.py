@@ -15,9 +15,9 @@ from pydantic import ConfigDict, Field
 
 from treering.core.errors import InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.items.documents import TYPE, MemoryItem
 from treering.extensions.client.items.recalling import RecallScope
-from treering.extensions.client.memory import MOST_RETRIEVED
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName
 from treering.extensions.client.records import RecordEntry, RecordLog, searchable
 from treering.frameworks.client import AnyClient, blocking

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Unavailable
-from treering.extensions.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.extensions.wiki.agent_pages import page_with_citations, usable_plan
 from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.extensions.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
 from treering.extensions.wiki.work_tree import WikiMaterial
@@ -104,8 +104,8 @@ class AgentWriter:
     def write(self, plan: WikiPlan, page: PagePlan) -> WikiPage:
         """Let an agent write a page. Raises `CeilingReached` and the errors of the model."""
         made, usage = self._ask("page_agent", PAGE, page_task(plan, page), WikiPageText, page.path)
-        quoted = [QuotedLines(one.path, one.first_line, one.last_line, one.quote) for one in made.citations]
-        written, notes = page_with_citations(plan, page, made.body, quoted, self._material.citations)
+        quotes = {(one.path, one.first_line, one.last_line): one.quote for one in made.citations}
+        written, notes = page_with_citations(plan, page, made.body, quotes, self._material.citations)
         self._reports[page.path] = (notes, usage)
         return written
 
@@ -133,7 +133,7 @@ class AgentWriter:
         memory = WikiMemoryMiddleware(agent, service=WikiMemoryService(self._material.memories))
         made = create_agent(
             self._model,
-            RepositoryTools(self._material.space, self._material.read).tools(),
+            RepositoryTools(self._material.space, lambda _runtime: self._material.read).tools(),
             system_prompt=system,
             middleware=[spending, memory, *self._middleware],
             response_format=ToolStrategy(schema),

@@ -208,7 +208,7 @@ async def generate_wiki(
             run, resumed = await job.begun(force=force_regenerate)
             material = await asyncio.to_thread(job.material, read, run)
             places = _folder(Path(publisher), read) if isinstance(publisher, Path | str) else publisher
-            generation = WikiGeneration(kept, run, make(material), material.citations, places, resumed=resumed)
+            generation = WikiGeneration(kept, run, make(material), material.citations, places, resumed)
             return replace(await job.perform(generation), commit=read.commit)
 
 

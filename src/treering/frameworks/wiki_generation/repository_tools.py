@@ -1,5 +1,9 @@
 """Read-only tools of agents that write a wiki: list folders, read lines, search."""
 
+from collections.abc import Callable
+from typing import Any
+
+from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool
 
 from treering.core.fencing import fence
@@ -15,27 +19,27 @@ _MOST_LISTED = 300
 _MOST_FOUND = 8
 
 
-class RepositoryTools:
-    """Read-only tools for the files of a repository in a space."""
+Runtime = ToolRuntime[Any, Any]
+"""The run that a tool is called in; no model sees it."""
 
-    def __init__(self, space: Space, read: ReadRepository) -> None:
+
+class RepositoryTools:
+    """Read-only tools for the files of a repository in a space. `read_of`: returns the repository of a run."""
+
+    def __init__(self, space: Space, read_of: Callable[[Runtime], ReadRepository]) -> None:
         self._space = space
-        self._place = read.place
-        self._tree = read.tree
+        self._read_of = read_of
 
     def tools(self) -> list[BaseTool]:
         """Return the tools. They block."""
-        return [
-            structured_tool(self.list_folder, name="list_folder"),
-            structured_tool(self.read_lines, name="read_lines"),
-            structured_tool(self.search_repository, name="search_repository"),
-        ]
+        functions: list[Callable[..., str]] = [self.list_folder, self.read_lines, self.search_repository]
+        return [structured_tool(function, name=function.__name__, handle_tool_error=True) for function in functions]
 
-    def list_folder(self, path: str = "") -> str:
+    def list_folder(self, runtime: Runtime, path: str = "") -> str:
         """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
         below = "" if path.strip() in ("", ".", "/", "./") else f"{path.strip('/')}/"
         entries: dict[str, str] = {}
-        for file, size in self._tree.sizes.items():
+        for file, size in self._read_of(runtime).tree.sizes.items():
             if file.startswith(below):
                 name, is_deeper, _ = file.removeprefix(below).partition("/")
                 entries[f"{name}/" if is_deeper else name] = "" if is_deeper else f" ({size:,} bytes)"
@@ -45,9 +49,9 @@ class RepositoryTools:
         more = f"\n… and {len(lines) - _MOST_LISTED} more" if len(lines) > _MOST_LISTED else ""
         return fence("\n".join(lines[:_MOST_LISTED]) + more, origin=below or "/")
 
-    def read_lines(self, path: str, first_line: int = 1, last_line: int | None = None) -> str:
+    def read_lines(self, path: str, runtime: Runtime, first_line: int = 1, last_line: int | None = None) -> str:
         """Read lines of a file, by its path from the root of the repository, with their numbers; at most 400."""
-        lines = self._tree.lines(path)
+        lines = self._read_of(runtime).tree.lines(path)
         if lines is None:
             return f"There is no text file {path!r} in the repository. List folders to see what there is."
         first = max(first_line, 1)
@@ -58,14 +62,15 @@ class RepositoryTools:
         more = f"\n{path} has {len(lines)} lines; read on from line {last + 1}." if last < len(lines) else ""
         return fence(shown[:MOST_CHARS], origin=f"{path}#L{first}-L{last}") + more
 
-    def search_repository(self, query: str) -> str:
+    def search_repository(self, query: str, runtime: Runtime) -> str:
         """Search the repository by words, names and meaning; the answer names files and lines."""
         if not query.strip():
             return "The query is empty. Ask in words."
-        report = self._space.query("search", self._place.scope, {"text": query}, {"limit": _MOST_FOUND})
+        read = self._read_of(runtime)
+        report = self._space.query("search", read.place.scope, {"text": query}, {"limit": _MOST_FOUND})
         passages = []
         for hit in getattr(report, "hits", ()):
-            path = hit.origin.removeprefix(self._place.prefix)
-            if hit.origin.startswith(self._place.prefix) and path in self._tree.sizes:
+            path = hit.origin.removeprefix(read.place.prefix)
+            if hit.origin.startswith(read.place.prefix) and path in read.tree.sizes:
                 passages.append(fence(hit.text[: MOST_CHARS // _MOST_FOUND], origin=hit.place))
         return "\n".join(passages) or "No results. Use other words, or list folders."

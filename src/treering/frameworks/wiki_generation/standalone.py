@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, TypedDict
@@ -13,10 +13,9 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRetryMiddleware, TodoListMiddleware, ToolRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain.tools import ToolRuntime
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import ToolException
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -27,14 +26,13 @@ from treering.extensions.wiki.kept_wikis import KeptWikis
 from treering.extensions.wiki.memories.wiki_memory import WikiRepository
 from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.extensions.wiki.pages import WikiPage, WikiPlan
-from treering.extensions.wiki.work_tree import read_repository
+from treering.extensions.wiki.work_tree import ReadRepository, read_repository
 from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
-from treering.frameworks.langchain.structured_tools import structured_tool
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
 from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
 from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
-from treering.frameworks.wiki_generation.repository_tools import RepositoryTools
+from treering.frameworks.wiki_generation.repository_tools import RepositoryTools, Runtime
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
 
@@ -110,7 +108,7 @@ def _agent(
     ]
     agent = create_agent(
         named,
-        _RunTools(opened).tools(),
+        RepositoryTools(opened, _OpenedRepositories(opened).of_run).tools(),
         system_prompt=system_prompt,
         middleware=layers,
         response_format=ToolStrategy(schema),
@@ -121,44 +119,25 @@ def _agent(
     return agent
 
 
-class _RunTools:
-    """The tools over the repository of a run, which the run names as `repo_dir`: no model names it."""
+class _OpenedRepositories:
+    """The repositories of runs, which each run names as `repo_dir`: no model names it."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
         self._lock = Lock()
-        self._read: dict[str, RepositoryTools] = {}
+        self._read: dict[str, ReadRepository] = {}
 
-    def tools(self) -> list[BaseTool]:
-        """Return the tools."""
-        functions: list[Callable[..., str]] = [self.list_folder, self.read_lines, self.search_repository]
-        return [structured_tool(function, name=function.__name__, handle_tool_error=True) for function in functions]
-
-    def list_folder(self, runtime: ToolRuntime[Any, Any], path: str = "") -> str:
-        """List the contents of a folder of the repository, with the sizes of files in bytes. No path: the root."""
-        return self._of(runtime).list_folder(path)
-
-    def read_lines(
-        self, path: str, runtime: ToolRuntime[Any, Any], first_line: int = 1, last_line: int | None = None
-    ) -> str:
-        """Read lines of a file, by its path from the root of the repository, with their numbers; at most 400."""
-        return self._of(runtime).read_lines(path, first_line, last_line)
-
-    def search_repository(self, query: str, runtime: ToolRuntime[Any, Any]) -> str:
-        """Search the repository by words, names and meaning; the answer names files and lines."""
-        return self._of(runtime).search_repository(query)
-
-    def _of(self, runtime: ToolRuntime[Any, Any]) -> RepositoryTools:
+    def of_run(self, runtime: Runtime) -> ReadRepository:
+        """Return the repository of a run, read once. Raises `ToolException` if there is none."""
         folder = field_of_run(runtime.context, runtime.state, "repo_dir")
         if not folder:
             raise ToolException("The run names no folder of the repository: repo_dir is missing in its state.")
         with self._lock:
             if folder not in self._read:
                 try:
-                    read = read_repository(self._space, Path(str(folder)), ROOT)
+                    self._read[folder] = read_repository(self._space, Path(str(folder)), ROOT)
                 except TreeringError as error:
                     raise ToolException(f"The repository cannot be read: {error.message} {error.hint}") from None
-                self._read[folder] = RepositoryTools(self._space, read)
             return self._read[folder]
 
 

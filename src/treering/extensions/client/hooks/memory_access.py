@@ -12,11 +12,10 @@ from uuid import uuid4
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
-from treering.extensions.client.blocking import BlockingMemoryClient
+from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
 from treering.extensions.client.config import MemoryConfig
 from treering.extensions.client.items.documents import RetrievedMemories, session_text
-from treering.extensions.client.memory import MOST_RETRIEVED
 from treering.extensions.client.profiles import AgentProfile, Switches
 
 _LOG = logging.getLogger(__name__)

@@ -69,10 +69,6 @@ class Owner:
     is_server: bool = False
     """The arguments are the name of a tool and its parameters."""
 
-    def holding(self, instance: Any, *, is_method: bool, is_server: bool) -> "Owner":
-        """Return the options with the object whose method is wrapped."""
-        return replace(self, instance=instance, is_method=is_method, is_server=is_server)
-
 
 def call_of(
     function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], named: Mapping[str, Any]
@@ -199,7 +195,8 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
     for method in (_CALL_TOOL, _RUN):
         if callable(function := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
-            owner = given.holding(None if is_class else tool, is_method=is_class, is_server=method == _CALL_TOOL)
+            instance = None if is_class else tool
+            owner = replace(given, instance=instance, is_method=is_class, is_server=method == _CALL_TOOL)
             if is_class:
                 _log_subclasses(tool, method, owner)
             return _with_method(tool, method, _logged(function, owner))

@@ -1,6 +1,6 @@
 """Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -133,14 +133,10 @@ def _operand(key: str, value: Any) -> Any:
     if value is None:
         return {"exists": False}
     if isinstance(value, Mapping):
-        return {_operator(name): _value(key, one) for name, one in value.items()}
+        return {str(name).removeprefix("$"): _value(key, one) for name, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return {"in": [_value(key, one) for one in value]}
     return _value(key, value)
-
-
-def _operator(name: object) -> str:
-    return str(name).removeprefix("$")
 
 
 def _value(key: str, value: Any) -> Any:
@@ -223,7 +219,7 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         priorities=request.priorities,
         reranker=engine.reranker,
         no_reranker=request.no_reranker,
-        referred=lambda ids: [one for one in _sources(engine, ids).values() if is_visible(one, request.reach)],
+        referred=lambda ids: [one for one in read_sources(engine, ids).values() if is_visible(one, request.reach)],
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
@@ -251,7 +247,7 @@ def _current_first(
 ) -> list[FoundMemory]:
     """Put replaced memories directly behind what replaced them, which is looked up if it was not found."""
     absent = set(replaced.values()) - {one.source.id for one in found}
-    sources = _sources(engine, sorted(absent))
+    sources = read_sources(engine, sorted(absent))
 
     def look_up(one: FoundMemory, identity: str) -> FoundMemory | None:
         source = sources.get(identity)
@@ -319,7 +315,7 @@ def _unrelated(
         return []
     cosines = _cosines(engine, question, reach, limit=min(count, _MOST_UNRELATED))
     known = {one.source.id for one in related}
-    sources = _sources(engine, [identity for identity in cosines if identity not in known])
+    sources = read_sources(engine, [identity for identity in cosines if identity not in known])
     if len(cosines.keys() | known) < min(count, _MOST_UNRELATED):
         sources = _newest(engine, reach) | sources  # some have no vector yet
     visible = (
@@ -358,11 +354,12 @@ def _of_ledger(where: Filter) -> Filter:
     return And(tuple(one for one in parts if isinstance(one, Compare) and one.field in FIELDS - {"role"}))
 
 
-def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:
-    """Read memories; skip those that are gone or differ from the audit log."""
-    if not ids:
+def read_sources(engine: Engine, ids: Iterable[str]) -> dict[str, Source]:
+    """Read sources; skip missing ones, and any that differ from the audit log."""
+    wanted = tuple(dict.fromkeys(ids))
+    if not wanted:
         return {}
-    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(dict.fromkeys(ids)))])
+    (read,) = engine.ledger.read([ObjectRequest(objects=wanted)])
     return {identity: one for identity, one in read.objects.items() if isinstance(one, Source)}
 
 

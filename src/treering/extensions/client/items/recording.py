@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
 from treering.core.filters import And, Compare
-from treering.core.objects import Source
+from treering.core.objects import Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import ROOT, parse_scope
 from treering.core.screening import instruction_flags, screened
@@ -144,11 +145,8 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
     try:
         check_object(source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX))
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = ".".join(map(str, problem["loc"])) or "memory"
-        raise InvalidInput(
-            f"{field}: {problem['msg'].removeprefix('Value error, ')}", hint="Correct the metadata, and store it again."
-        ) from error
+        problem = invalid_fields(error).message
+        raise InvalidInput(problem, hint="Correct the metadata, and store it again.") from error
 
 
 def operations_of(
@@ -201,24 +199,37 @@ def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
 
 def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) -> Source:
     """Return the source of a memory. `prefix`: the prefix of the origins of such memories."""
-    salt = fresh_salt(engine.clock)
     flags = instruction_flags(entry.content)
-    return Source(
-        id=entry.id,
-        kind="note",
+    return new_note(
+        engine,
+        entry.content,
+        identity=entry.id,
         scope=scope,
-        created_at=entry.stored_at,
-        updated_at=entry.stored_at,
-        origin_channel=engine.author.channel,
-        salt=salt,
+        now=entry.stored_at,
         origin=f"{entry.key_origin or prefix}{entry.id.partition(':')[2]}",
         title=first_line(entry.content),
         fingerprint=f"text:{digest(entry.content)}",
         metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},
         captured_at=parse_time(entry.metadata[HAPPENED]),
-        segments=first_segments(
-            text_drafts(engine, entry.content), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
-        ),
+    )
+
+
+def new_note(
+    engine: Engine, text: str, *, scope: str, now: datetime, identity: str | None = None, **fields: Any
+) -> Source:
+    """Return a new note with a text. `fields`: its other fields."""
+    salt = fresh_salt(engine.clock)
+    new_id = partial(fresh_segment_id, engine.clock)
+    return Source(
+        id=identity or fresh_id("source", engine.clock),
+        kind="note",
+        scope=scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=engine.author.channel,
+        salt=salt,
+        segments=first_segments(text_drafts(engine, text), salt=salt, new_id=new_id),
+        **fields,
     )
 
 

@@ -73,7 +73,7 @@ def weighed(candidates: Sequence[FoundMemory], by: Weighing) -> Ranked:
     if on.enable_reranking:
         ranked, not_used = _reranked(ranked, by)
     factors = [factor for name, factor in _FACTORS.items() if getattr(on, name)]
-    ranked = _sorted(_times(one, _product(factor(one, by) for factor in factors)) for one in ranked)
+    ranked = _sorted(_times(one, prod((factor(one, by) for factor in factors), start=1.0)) for one in ranked)
     if on.enable_recency_bias:
         ranked = _newest_first(ranked)
     if on.enable_deduplication:
@@ -249,10 +249,6 @@ def _happened(one: FoundMemory) -> datetime:
 
 def _times(one: FoundMemory, factor: float) -> FoundMemory:
     return replace(one, score=one.score * factor)
-
-
-def _product(factors: Iterable[float]) -> float:
-    return prod(factors, start=1.0)
 
 
 def _sorted(memories: Iterable[FoundMemory]) -> list[FoundMemory]:

@@ -120,25 +120,23 @@ _TASK = "off; reason=task"
 _PASSED_ON = "Forwarded to the upstream; its answers and errors are returned with their status and body."
 
 
-class ChatRequest(BaseModel):
-    """A chat request of OpenAI's API. Every field is forwarded; only these are read."""
-
+class _Forwarded(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+
+class ChatRequest(_Forwarded):
+    """A chat request of OpenAI's API. Every field is forwarded; only these are read."""
 
     messages: tuple[dict[str, Any], ...] = Field(description="Messages so far.")
     user: str | None = Field(default=None, description="The person; also the discussion, if no header names it.")
 
 
-class ChatAnswer(BaseModel):
+class ChatAnswer(_Forwarded):
     """The upstream's answer."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
-
-class ModelList(BaseModel):
+class ModelList(_Forwarded):
     """The upstream's list of models."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
 class ChatEndpoint:

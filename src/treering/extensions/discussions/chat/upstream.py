@@ -186,7 +186,8 @@ class StreamedAnswer:
         self._rest: list[bytes] = []
         self._words: list[str] = []
         self._finished = False
-        self._ended = False
+        self.ended = False
+        """Whether the stream is complete."""
         self._failed = False
 
     def hear(self, data: bytes) -> None:
@@ -205,17 +206,12 @@ class StreamedAnswer:
         """The text of the first choice; `None` if it is incomplete."""
         return "".join(self._words) if self._finished and not self._failed else None
 
-    @property
-    def ended(self) -> bool:
-        """Whether the stream is complete."""
-        return self._ended
-
     def _hear_line(self, line: bytes) -> None:
         if not line.startswith(_DATA):
             return
         data = line.removeprefix(_DATA).strip()
         if data == _END:
-            self._finished = self._ended = True
+            self._finished = self.ended = True
             return
         event = _json(data)
         self._failed |= bool(event.get("error"))

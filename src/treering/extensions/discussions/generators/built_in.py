@@ -88,7 +88,7 @@ class BuiltInGenerator:
         known = {normalise_text(line) for line in lines}
         new = _distinct(line for memory in memories for line in lines_of(memory))
         lines += [line for line in new if normalise_text(line) not in known]
-        return GeneratedText("\n".join(_shortened(lines)))
+        return GeneratedText("\n".join(_fitted(lines, SUMMARY_TOKENS, range(len(lines)), keeps_best=True)))
 
     def merge(self, facts: str, document: str) -> GeneratedText:
         """Add each new fact to its section, unless the document already contains it.
@@ -103,7 +103,7 @@ class BuiltInGenerator:
             if weight_of_line(fact) >= _MIN_WEIGHT and _comparable(fact) not in known:
                 known.add(_comparable(fact))
                 lines = _with_fact(lines, fact)
-        return GeneratedText("\n".join(_within_bounds(lines)))
+        return GeneratedText("\n".join(_fitted(lines, STATE_TOKENS, _own_points(lines))))
 
 
 _SENTENCES = 5
@@ -175,13 +175,17 @@ def _distinct(texts: Iterable[str]) -> list[str]:
     return list({normalise_text(text): text for text in reversed(list(texts)) if text.strip()}.values())[::-1]
 
 
-def _shortened(lines: Sequence[str]) -> list[str]:
-    """Return the lines within the limit, without the least informative ones; the best line always stays."""
-    over = estimate_tokens("\n".join(lines)) - SUMMARY_TOKENS
+def _fitted(lines: Sequence[str], most_tokens: int, removable: Iterable[int], *, keeps_best: bool = False) -> list[str]:
+    """Return the lines within a limit, without the least informative of the removable ones, oldest first.
+
+    `keeps_best`: the best of them always stays.
+    """
+    over = estimate_tokens("\n".join(lines)) - most_tokens
     if over <= 0:
         return list(lines)
+    weakest = sorted(removable, key=lambda at: (weight_of_line(lines[at]), at))
     gone: set[int] = set()
-    for at in sorted(range(len(lines)), key=lambda at: (weight_of_line(lines[at]), at))[:-1]:
+    for at in weakest[:-1] if keeps_best else weakest:
         if over <= 0:
             break
         gone.add(at)
@@ -215,22 +219,8 @@ def _slot(line: str) -> str:
     return match["slot"] if match else ""
 
 
-def _within_bounds(lines: Sequence[str]) -> list[str]:
-    """Return the lines within the limit, without the least informative points, oldest first.
-
-    Only points in the generated sections are removed; a person wrote the rest.
-    """
-    over = estimate_tokens("\n".join(lines)) - STATE_TOKENS
-    gone: set[int] = set()
-    for at in sorted(_own_points(lines), key=lambda at: (weight_of_line(lines[at]), at)):
-        if over <= 0:
-            break
-        gone.add(at)
-        over -= estimate_tokens(lines[at])
-    return [line for at, line in enumerate(lines) if at not in gone]
-
-
 def _own_points(lines: Sequence[str]) -> list[int]:
+    """Return the points in the generated sections; a person wrote the rest."""
     own = {normalise_text(heading) for heading in _SECTIONS.values()}
     section, points = "", []
     for at, line in enumerate(lines):

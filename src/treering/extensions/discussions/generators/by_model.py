@@ -17,9 +17,8 @@ from treering.extensions.discussions.generators.generator import (
 )
 from treering.extensions.discussions.generators.parsing import (
     PlainAnswer,
-    UnreadableAnswer,
+    made_memories,
     parse_items,
-    repaired,
     written_text,
 )
 from treering.ports.models import Answer, LanguageModel, Usage
@@ -188,22 +187,19 @@ class ModelGenerator:
     def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]], *, as_text: bool = False) -> Generated:
         request = _filled(prompt.text, material) + ("" if as_text else _SHAPE)
         answer = self._answer(request, prompt.system)
-        result, usage = parse_items(answer.text), answer.usage
-        if isinstance(result, UnreadableAnswer) or (isinstance(result, PlainAnswer) and not as_text):
-            ask_again = partial(self._ask_again, request, answer.text, result.why, prompt.system)
-            result, more = repaired(result, ask_again)
-            usage += more
-        if isinstance(result, PlainAnswer):
-            return Generated(result.items, usage=usage)
-        if isinstance(result, UnreadableAnswer):
-            raise Unavailable(
-                f"The model {self._model.model_id} returned no memories: {result.why}.",
-                hint="Try again, allow longer answers, or use another model.",
-                details={"model": self._model.model_id, "requests": usage.requests},
-            )
-        return Generated(result.items, result.rejected, usage)
+        parsed = parse_items(answer.text)
+        is_enough = isinstance(parsed, PlainAnswer) and as_text
+        ask_again = None if is_enough else partial(self._ask_again, request, answer.text, prompt.system)
+        return made_memories(parsed, answer.usage, ask_again, self._failed)
 
-    def _ask_again(self, request: str, answer: str, problem: str, system: str) -> tuple[str, Usage]:
+    def _failed(self, why: str, usage: Usage) -> Unavailable:
+        return Unavailable(
+            f"The model {self._model.model_id} returned no memories: {why}.",
+            hint="Try again, allow longer answers, or use another model.",
+            details={"model": self._model.model_id, "requests": usage.requests},
+        )
+
+    def _ask_again(self, request: str, answer: str, system: str, problem: str) -> tuple[str, Usage]:
         second = self._answer(repair_prompt(request, answer, problem, shape="JSON list"), system)
         return second.text, second.usage
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from treering.core.errors import TreeringError
+from treering.core.errors import TreeringError, Unavailable
 from treering.core.fencing import cut
-from treering.extensions.discussions.generators.generator import GeneratedMemory
+from treering.extensions.discussions.generators.generator import Generated, GeneratedMemory
 from treering.extensions.discussions.identity import is_placeholder
 from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import json_values
@@ -48,12 +48,30 @@ class PlainAnswer:
         return "it is plain text without JSON"
 
 
-def repaired(
-    first: PlainAnswer | UnreadableAnswer, ask_again: Callable[[], tuple[str, Usage]]
+def made_memories(
+    parsed: ParsedMemories | PlainAnswer | UnreadableAnswer,
+    usage: Usage,
+    ask_again: Callable[[str], tuple[str, Usage]] | None,
+    failed: Callable[[str, Usage], Unavailable],
+) -> Generated:
+    """Return the memories of an answer, which is requested once more in the right format if necessary.
+
+    `ask_again` gets the problem of the answer; `None`: it is used as it is. If the second one is no better, plain text
+    is used. Raises the error that `failed` returns for a problem if there is no text either.
+    """
+    if ask_again and not isinstance(parsed, ParsedMemories):
+        parsed, more = _repaired(parsed, ask_again)
+        usage += more
+    if isinstance(parsed, UnreadableAnswer):
+        raise failed(parsed.why, usage)
+    return Generated(parsed.items, parsed.rejected if isinstance(parsed, ParsedMemories) else (), usage)
+
+
+def _repaired(
+    first: PlainAnswer | UnreadableAnswer, ask_again: Callable[[str], tuple[str, Usage]]
 ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
-    """Request an answer once more in the right format. If that fails, use the plain text of the first answer."""
     try:
-        answer, usage = ask_again()
+        answer, usage = ask_again(first.why)
     except TreeringError:
         if isinstance(first, PlainAnswer):
             return first, Usage()

@@ -24,7 +24,7 @@ from treering.extensions.discussions.log.blocks import (
 from treering.extensions.discussions.log.deleting import DeletedMessages, delete_messages, erase_messages
 from treering.extensions.discussions.log.rewriting import Rewriting, RewrittenStretch
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
-from treering.extensions.discussions.log.transcript import TranscriptMessage, transcript_of
+from treering.extensions.discussions.log.transcript import transcript_of
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.erased import ErasedTexts, forget
 from treering.verbs.ingest.turns import Message
@@ -70,12 +70,7 @@ class MessageLog:
 
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
-        self._ref = ref
-
-    @property
-    def ref(self) -> DiscussionRef:
-        """The reference to the discussion."""
-        return self._ref
+        self.ref = ref
 
     def count(self) -> int:
         """Return the number of messages, including deleted ones."""
@@ -96,7 +91,7 @@ class MessageLog:
 
     def blocks(self) -> list[BlockHead]:
         """Return the heads of the blocks, in order."""
-        return heads_of(self._engine.ledger, scope=self._ref.scope, origin=self._ref.origin)
+        return heads_of(self._engine.ledger, scope=self.ref.scope, origin=self.ref.origin)
 
     def block(self, head: BlockHead) -> Block:
         """Read the current state of a block. Raises `NotFound` if it was erased."""
@@ -140,29 +135,29 @@ class MessageLog:
         Raises `InvalidInput` for an unknown position, and `Denied` if the author may not erase.
         """
         work = erase_messages if erase else delete_messages
-        return self._retried(lambda: work(self._engine, self._ref, frozenset(positions)))
+        return self._retried(lambda: work(self._engine, self.ref, frozenset(positions)))
 
     def _note(self, facts: Mapping[str, JsonValue]) -> None:
         source = self.block(self.blocks()[-1]).source
         metadata = {**source.metadata, **facts}
         if metadata != source.metadata:
             update = Update(id=source.id, expected_revision=source.revision, changes={"metadata": metadata})
-            apply_patch(self._engine, self._ref, [update], reason="Facts")
+            apply_patch(self._engine, self.ref, [update], reason="Facts")
 
     def _history(self) -> LogSnapshot:
-        return LogSnapshot.of(self._engine.ledger, self._ref)
+        return LogSnapshot.of(self._engine.ledger, self.ref)
 
     def _tail(self, count: int) -> list[StoredMessage]:
         history = self._history()
         return history.messages(max(0, history.count - count))
 
-    def _record(self, transcript: Sequence[TranscriptMessage], start: int | None, *, again: bool) -> Recorded:
+    def _record(self, transcript: Sequence[LogEntry], start: int | None, *, again: bool) -> Recorded:
         history = self._whole_history()
         filtered = self._without_erased(history, transcript)
         entries = filtered.messages
         marks = [one.mark for one in entries]
         place = _place_of(history, marks, start)
-        restored: dict[int, TranscriptMessage] = {}
+        restored: dict[int, LogEntry] = {}
         if again and filtered.left_out:
             # A part that continues an earlier message agrees with the transcript up to that message.
             end = place.position if place.after is None else place.after
@@ -181,23 +176,23 @@ class MessageLog:
         )
         return self._reported(filtered, result, again=again)
 
-    def _append(self, transcript: Sequence[TranscriptMessage], *, again: bool) -> Recorded:
+    def _append(self, transcript: Sequence[LogEntry], *, again: bool) -> Recorded:
         history = self._whole_history()
         filtered = self._without_erased(history, transcript)
         entries = transcript if again else filtered.messages
         return self._reported(filtered, self._rewrite(history, entries, at=history.count), again=again)
 
-    def _restore(self, transcript: Sequence[TranscriptMessage], begins: Mapping[int, int]) -> Recorded:
+    def _restore(self, transcript: Sequence[LogEntry], begins: Mapping[int, int]) -> Recorded:
         history = self._whole_history()
         filtered = self._without_erased(history, transcript)
         return self._reported(filtered, self._rewrite(history, filtered.messages, at=0, begins=begins), again=False)
 
-    def _without_erased(self, history: LogSnapshot, transcript: Sequence[TranscriptMessage]) -> "_Filtered":
+    def _without_erased(self, history: LogSnapshot, transcript: Sequence[LogEntry]) -> "_Filtered":
         """Remove messages that were erased before from a transcript, unless the discussion contains them elsewhere."""
         texts = ErasedTexts.of(self._engine)
         if not texts.marks:
             return _Filtered(transcript)
-        messages = [_without_erased(one, texts, self._ref.origin) for one in transcript]
+        messages = [_without_erased(one, texts, self.ref.origin) for one in transcript]
         cut = [at for at, (one, before) in enumerate(zip(messages, transcript, strict=True)) if one is not before]
         if not cut:
             return _Filtered(transcript)
@@ -223,19 +218,19 @@ class MessageLog:
         for first, end in history.gaps():
             entries = [LogEntry.erased(position) for position in range(first, end)]
             stretch = RewrittenStretch(first, entries, block_sizes(entry.at for entry in entries), is_end=False)
-            operations = Rewriting(self._engine, self._ref, history, stretch).operations()
-            apply_patch(self._engine, self._ref, operations, reason="Places of erased messages")
+            operations = Rewriting(self._engine, self.ref, history, stretch).operations()
+            apply_patch(self._engine, self.ref, operations, reason="Places of erased messages")
         return self._history() if history.gaps() else history
 
     def _rewrite(
         self,
         history: LogSnapshot,
-        messages: Sequence[TranscriptMessage],
+        messages: Sequence[LogEntry],
         *,
         at: int,
         unchanged: int = 0,
         begins: Mapping[int, int] = MappingProxyType({}),
-        restored: Mapping[int, TranscriptMessage] = MappingProxyType({}),
+        restored: Mapping[int, LogEntry] = MappingProxyType({}),
     ) -> Recorded:
         """Replace all messages from a position. `begins`: the position that the part at a position continues.
 
@@ -251,13 +246,13 @@ class MessageLog:
         merged = _merged(kept, messages, at)
         new_entries = [replace(one, after=begins.get(place, one.after)) for place, one in enumerate(merged, at)]
         before = [
-            LogEntry(restored[place].key, restored[place].message, after=one.after) if place in restored else one
+            replace(restored[place], after=one.after) if place in restored else one
             for place, one in enumerate(entries_before[: at - first], first)
         ]
         entries = [*before, *new_entries]
         stretch = RewrittenStretch(first, entries, block_sizes(entry.at for entry in entries))
-        operations = Rewriting(self._engine, self._ref, history, stretch).operations()
-        receipt = apply_patch(self._engine, self._ref, operations, reason="Messages")
+        operations = Rewriting(self._engine, self.ref, history, stretch).operations()
+        receipt = apply_patch(self._engine, self.ref, operations, reason="Messages")
         unchanged_entries = sum(entry.kept is not None for entry in new_entries)
         placed = sum(entry.kept is None and entry.deletion is not None for entry in new_entries)
         live = sum(entry.deletion is None for entry in kept)
@@ -280,38 +275,36 @@ class MessageLog:
 class _Filtered:
     """A transcript without messages that were erased before; completely erased messages have an empty key."""
 
-    messages: Sequence[TranscriptMessage]
+    messages: Sequence[LogEntry]
     left_out: int = 0
     erased_on: str = ""
     texts: ErasedTexts = field(default_factory=ErasedTexts)
 
 
-def _without_erased(entry: TranscriptMessage, texts: ErasedTexts, origin: str) -> TranscriptMessage:
+def _without_erased(entry: LogEntry, texts: ErasedTexts, origin: str) -> LogEntry:
     message = entry.message
     remaining = texts.left_of(message.content, origin, at=message.at).strip()
     if remaining == message.content.strip():
         return entry
     reduced = message.model_copy(update={"content": remaining})
-    return TranscriptMessage(reduced, reduced.key if remaining else "")
+    return LogEntry(reduced.key if remaining else "", reduced)
 
 
-def _merged(kept: Sequence[LogEntry], messages: Sequence[TranscriptMessage], at: int) -> list[LogEntry]:
+def _merged(kept: Sequence[LogEntry], messages: Sequence[LogEntry], at: int) -> list[LogEntry]:
     """Return the intended messages: those of the transcript, or the equal stored messages at their positions.
 
     The first one continues the same message as before, independent of its text.
     """
     pairs = zip_longest(messages, kept[: len(messages)])
     entries = [
-        before if before and is_same_message(before.mark, one.mark) else _entry_of(one, position)
+        before
+        if before and is_same_message(before.mark, one.mark)
+        else one
+        if one.key
+        else LogEntry.erased(position, role=one.role, at=one.at)
         for position, (one, before) in enumerate(pairs, at)
     ]
     return [replace(entries[0], after=kept[0].after), *entries[1:]] if kept and entries else entries
-
-
-def _entry_of(entry: TranscriptMessage, position: int) -> LogEntry:
-    if entry.key:
-        return LogEntry(entry.key, entry.message)
-    return LogEntry.erased(position, role=entry.role, at=entry.at)
 
 
 def _place_of(history: LogSnapshot, marks: Sequence[Mark], start: int | None) -> Alignment:

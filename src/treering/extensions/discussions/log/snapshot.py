@@ -138,7 +138,9 @@ class LogSnapshot:
         # If most of it agrees, it starts at the beginning, and the agreeing messages need not be read again.
         least = match.kept if 2 * match.told >= len(transcript) else 0
         first = max(least, self.count - len(transcript) - _REACH)
-        return align(transcript, parts_of(self._newest(first), self._begins(first), first=first), counts)
+        newest = [mark for block in self.blocks(first) for mark in _marks(block, first)]
+        begins = {at: after for block in self.blocks(first) for at, after in block.begins.items() if at >= first}
+        return align(transcript, parts_of(newest, begins, first=first), counts)
 
     def _counts(self, transcript: Sequence[Mark]) -> dict[DeletedLookup, Sequence[int]]:
         """Compare a transcript with all messages in the order of their arrival."""
@@ -146,13 +148,6 @@ class LogSnapshot:
         if any(block.deletions for block in self._blocks.values()):
             counts["omitted"] = self._steps(transcript, 0, deleted="omitted")
         return counts
-
-    def _newest(self, first: int) -> list[Mark]:
-        return [mark for block in self.blocks(first) for mark in _marks(block, first)]
-
-    def _begins(self, first: int) -> dict[int, int]:
-        """Return the positions from `first` that start a part, with the position that each part continues."""
-        return {at: after for block in self.blocks(first) for at, after in block.begins.items() if at >= first}
 
     def _ends_with(self, transcript: Sequence[Mark]) -> bool:
         """Return whether a transcript consists of the last messages; reads no more blocks than necessary."""
@@ -197,10 +192,10 @@ def mark_of(message: StoredMessage, key: str | None = None) -> Mark:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A message to be written: a new one, a stored one, or a deleted one.
+    """A message of a transcript or to be written: a new one, a stored one, or a deleted one.
 
-    `kept` and `segments` are present if it is stored already. `after`: it starts a part
-    (`alignment.ConversationPart`).
+    `key`: empty for a message of a transcript that was erased before. `kept` and `segments` are present if it is stored
+    already. `after`: it starts a part (`alignment.ConversationPart`).
     """
 
     key: str
@@ -213,8 +208,12 @@ class LogEntry:
     @property
     def mark(self) -> Mark:
         """The mark of the message."""
-        role = self.message.role or self.message.name
-        return Mark(self.deletion.key, role, deleted=True) if self.deletion else Mark(self.key, role)
+        return Mark(self.deletion.key, self.role, deleted=True) if self.deletion else Mark(self.key, self.role)
+
+    @property
+    def role(self) -> str:
+        """The role for comparisons."""
+        return self.message.role or self.message.name
 
     @property
     def at(self) -> datetime | None:
@@ -231,11 +230,10 @@ class LogEntry:
 
     def without_words(self, position: int, *, erased: bool) -> "LogEntry":
         """Return the placeholder of the message; if it is erased, nothing identifies it."""
-        role = self.message.role or self.message.name
         if erased:
-            return LogEntry.erased(position, role=role, at=self.at, after=self.after)
-        deletion = Deletion(position, role, self.key, self.at)
-        return LogEntry(self.key, Message(content="", role=role), deletion=deletion, after=self.after)
+            return LogEntry.erased(position, role=self.role, at=self.at, after=self.after)
+        deletion = Deletion(position, self.role, self.key, self.at)
+        return LogEntry(self.key, Message(content="", role=self.role), deletion=deletion, after=self.after)
 
 
 def entries_of(block: Block) -> list[LogEntry]:

@@ -1,42 +1,16 @@
 """Transcripts: messages from a client, cleaned and ready to be compared with the stored ones."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 
 from treering.core.canonical import digest
 from treering.core.screening import RecentDigests
-from treering.extensions.discussions.log.alignment import Mark
+from treering.extensions.discussions.log.snapshot import LogEntry
 from treering.verbs.ingest.turns import Message, cleaned, without_thoughts
 
 _NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptMessage:
-    """A message of a transcript: cleaned, and with its key."""
-
-    message: Message
-    key: str
-    """Empty if the message was erased before."""
-
-    @property
-    def mark(self) -> Mark:
-        """The properties that are compared."""
-        return Mark(self.key, self.role)
-
-    @property
-    def role(self) -> str:
-        """The role for comparisons."""
-        return self.message.role or self.message.name
-
-    @property
-    def at(self) -> datetime | None:
-        """The time of the message."""
-        return self.message.at
-
-
-def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
+def transcript_of(messages: Iterable[Message]) -> list[LogEntry]:
     """Return the messages that belong into a log.
 
     Remove recalled text, secrets and the thoughts of models. Omit messages that are then empty, and messages of the
@@ -44,7 +18,7 @@ def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
     """
     spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
     clean = (_without_noise(without_thoughts(message)) for message in spoken)
-    return [TranscriptMessage(message, message.key) for message in clean if message.content]
+    return [LogEntry(message.key, message) for message in clean if message.content]
 
 
 def _without_noise(message: Message) -> Message:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from treering.extensions.wiki.files.manifest import WikiLogEntry, WikiManifest, WrittenFile, manifest_text
 from treering.extensions.wiki.files.page_path import INDEX, LOG
@@ -44,21 +45,11 @@ class FolderChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Write:
-    text: str
+class _Decision:
+    """What becomes of a file: its new text is written, it is up to date, or it contains a person's text."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Unchanged:
-    """The file is up to date."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Conflict:
-    """The file contains a person's text."""
-
-
-_Decision = _Write | _Unchanged | _Conflict
+    outcome: Literal["written", "unchanged", "conflict"]
+    text: str = ""
 
 
 def changes_for(
@@ -75,7 +66,7 @@ def changes_for(
     decisions = {one.path: _decide(one, records.get(one.path), known.get(one.path)) for one in rendered}
     obsolete = {path: _removable(record, known.get(path)) for path, record in records.items() if path not in decisions}
     obsolete.pop(LOG, None)
-    written = [path for path in _paths(decisions, _Write) if path != INDEX]
+    written = [path for path in _paths(decisions, "written") if path != INDEX]
     removed = tuple(sorted(path for path, removable in obsolete.items() if removable and path in known))
     entries = _log(manifest, written, removed, commit, date)
     log = render_log(title, entries, {one.path: one.title for one in rendered})
@@ -84,19 +75,19 @@ def changes_for(
     edited = [path for path, removable in obsolete.items() if not removable]
     files |= {path: records[path] for path in edited}
     now = manifest_text(WikiManifest(title=title, files=files, log=entries))
-    texts = {path: decision.text for path, decision in decisions.items() if isinstance(decision, _Write)}
+    texts = {path: decisions[path].text for path in _paths(decisions, "written")}
     idle = not texts and not removed and now == manifest_text(manifest)
     published = PublishedWiki(
         written=tuple(sorted(texts)),
-        unchanged=tuple(_paths(decisions, _Unchanged)),
+        unchanged=tuple(_paths(decisions, "unchanged")),
         removed=removed,
-        conflicts=tuple(sorted([*_paths(decisions, _Conflict), *edited])),
+        conflicts=tuple(sorted([*_paths(decisions, "conflict"), *edited])),
     )
     return FolderChanges(published, texts, None if idle else now)
 
 
-def _paths(decisions: Mapping[str, _Decision], kind: type[_Decision]) -> list[str]:
-    return sorted(path for path, decision in decisions.items() if isinstance(decision, kind))
+def _paths(decisions: Mapping[str, _Decision], outcome: str) -> list[str]:
+    return sorted(path for path, decision in decisions.items() if decision.outcome == outcome)
 
 
 def is_edited(record: WrittenFile, text: PageText | None) -> bool:
@@ -121,16 +112,17 @@ def edited_blocks(record: WrittenFile, text: PageText) -> list[tuple[str, str]]:
 
 def _decide(new: RenderedFile, record: WrittenFile | None, known: KnownFile | None) -> _Decision:
     if known is None:
-        return _Write(new.text)
+        return _Decision("written", new.text)
     text = known.text
     if text is None or text.open_region:
-        return _Conflict()
+        return _Decision("conflict")
     current = block_digests(text.written)
-    is_ours = record is not None and record.blocks == current
-    if current == block_digests(new.text):
-        moved = is_ours and record is not None and record.digest != short_digest(new.text)
-        return _Write(merged(new.text, text)) if moved else _Unchanged()
-    return _Write(merged(new.text, text)) if is_ours else _Conflict()
+    is_same = current == block_digests(new.text)
+    if record is None or record.blocks != current:
+        return _Decision("unchanged" if is_same else "conflict")
+    if is_same and record.digest == short_digest(new.text):
+        return _Decision("unchanged")
+    return _Decision("written", merged(new.text, text))
 
 
 def _removable(record: WrittenFile, known: KnownFile | None) -> bool:
@@ -145,7 +137,7 @@ def _records(
     rendered: Sequence[RenderedFile], decisions: Mapping[str, _Decision], before: Mapping[str, WrittenFile]
 ) -> Iterator[tuple[str, WrittenFile]]:
     for one in rendered:
-        if not isinstance(decisions[one.path], _Conflict):
+        if decisions[one.path].outcome != "conflict":
             yield one.path, one.record()
         elif one.path in before:
             yield one.path, before[one.path]

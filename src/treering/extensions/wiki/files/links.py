@@ -1,5 +1,6 @@
 """The `page:` and `source:` links of a page's body: find them outside of code, and rewrite their addresses."""
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -81,11 +82,7 @@ def escaped(text: str) -> str:
 
 def relative_path(page: str, target: str) -> str:
     """Return the relative path from the folder of a page to a target below the same root, both not encoded."""
-    here, there = page.split("/")[:-1], target.split("/")
-    same = 0
-    while same < min(len(here), len(there) - 1) and here[same] == there[same]:
-        same += 1
-    return "/".join([".."] * (len(here) - same) + there[same:])
+    return posixpath.relpath(f"/{target}", posixpath.dirname(f"/{page}"))
 
 
 def _rewritten(line: str, address: Address) -> str:

@@ -138,7 +138,7 @@ def _address_of(
     addresses: SourceAddresses,
     unresolved: list[str],
 ) -> Address:
-    cited = {(one.path, one.first_line, one.last_line): one for one in page.citations}
+    cited = {one.place: one for one in page.citations}
     here = page.plan.path
 
     def address(link: BodyLink) -> str | None:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Update
-from treering.ports.ledger import ObjectRequest, Selection
-from treering.ports.runtime import fresh_id, fresh_salt
+from treering.extensions.client.items.recalling import read_sources
+from treering.extensions.client.items.recording import new_note
+from treering.ports.ledger import Selection
 from treering.verbs.engine import Engine
 
 _ORIGIN = "wiki-generation"
@@ -30,7 +31,9 @@ def generation_change(engine: Engine, scope: str, generation: str) -> list[Opera
     """Return the operations that make a generation current in a scope; none if it is already."""
     source = _sources(engine, [scope]).get(scope)
     if source is None:
-        return [Create(object=_source(engine, scope, generation))]
+        now = engine.clock.now()
+        note = new_note(engine, "", scope=scope, now=now, origin=_ORIGIN, metadata={_KEY: generation}, captured_at=now)
+        return [Create(object=note)]
     if source.metadata[_KEY] == generation:
         return []
     return [Update(id=source.id, expected_revision=source.revision, changes={"metadata": {_KEY: generation}})]
@@ -39,23 +42,4 @@ def generation_change(engine: Engine, scope: str, generation: str) -> list[Opera
 def _sources(engine: Engine, scopes: Sequence[str]) -> dict[str, Source]:
     states = (engine.ledger.sources_at(scope=scope, origins=[_ORIGIN]).get(_ORIGIN) for scope in scopes)
     ids = [state.id for state in states if state and state.status == "active"]
-    if not ids:
-        return {}
-    (read,) = engine.ledger.read([ObjectRequest(objects=tuple(ids))])
-    return {one.scope: one for one in read.objects.values() if isinstance(one, Source)}
-
-
-def _source(engine: Engine, scope: str, generation: str) -> Source:
-    now = engine.clock.now()
-    return Source(
-        id=fresh_id("source", engine.clock),
-        kind="note",
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        origin_channel=engine.author.channel,
-        salt=fresh_salt(engine.clock),
-        origin=_ORIGIN,
-        metadata={_KEY: generation},
-        captured_at=now,
-    )
+    return {source.scope: source for source in read_sources(engine, ids).values()}

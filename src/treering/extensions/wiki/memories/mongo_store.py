@@ -130,7 +130,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             if known is not None:
                 return known
             row = mongo_rows.new_row(
-                self._new_id(),
+                str(UUID(bytes=self._clock.random_bytes(16), version=4)),
                 repository,
                 clean,
                 generation=generation,
@@ -186,9 +186,10 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         If it names a generation, only that generation. `erase`: delete them, and those withdrawn before.
         """
         with _answering():
+            owned = mongo_rows.owned(repository)
             if erase:
-                return self._together(lambda at: self._deleted(mongo_rows.owned(repository), at))
-            return self._together(lambda at: self._withdrawn(mongo_rows.owned(repository), at))
+                return self._together(lambda at: int(self._memories.delete_many(owned, session=at).deleted_count))
+            return self._together(lambda at: self._withdrawn(owned, at))
 
     def current_generation(self, repository: WikiRepository) -> str | None:
         """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
@@ -324,9 +325,6 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             ).modified_count
         )
 
-    def _deleted(self, where: mongo_rows.Condition, session: Any) -> int:
-        return int(self._memories.delete_many(where, session=session).deleted_count)
-
     def _together(self, work: Callable[[Any], _Done]) -> _Done:
         """Run work in one transaction, if the server supports them."""
         hello = self._client.admin.command("hello")
@@ -334,9 +332,6 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             return work(None)
         with self._client.start_session() as session:
             return session.with_transaction(work)
-
-    def _new_id(self) -> str:
-        return str(UUID(bytes=self._clock.random_bytes(16), version=4))
 
 
 class _Weighing:

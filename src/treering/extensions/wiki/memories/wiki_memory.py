@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -124,17 +124,11 @@ class KeptWikiMemory:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
         return {
-            "id": self.id,
-            "repository_id": self.repository_id,
-            "memory_type": self.memory_type,
-            "content": self.content,
-            "source_agent": self.source_agent,
+            **asdict(self),
             "file_paths": [*self.file_paths],
             "related_pages": [*self.related_pages],
-            "embedding_metadata": dict(self.embedding_metadata),
             "created_at": render_time(self.created_at),
             "updated_at": render_time(self.updated_at),
-            "score": self.score,
         }
 
 
@@ -189,28 +183,6 @@ class WikiMemoryStore(Protocol):
 
 
 @runtime_checkable
-class WikiVectorStore(WikiMemoryStore, Protocol):
-    """A store that can be searched by a vector of its own model."""
-
-    @property
-    def model_id(self) -> str:
-        """The embedding model (`ports.models.Embedder`)."""
-        ...
-
-    def nearest(
-        self,
-        repository: WikiRepository,
-        vector: Vector,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        score_threshold: float = RELEVANT,
-    ) -> Sequence[KeptWikiMemory]:
-        """Return the memories whose vectors are nearest to one, best first."""
-        ...
-
-
-@runtime_checkable
 class WikiGenerationStore(WikiMemoryStore, Protocol):
     """A store that separates the memories of generations.
 
@@ -231,7 +203,7 @@ class WikiGenerationStore(WikiMemoryStore, Protocol):
 
 
 class EmbeddedWikiMemories(ABC):
-    """Base class of stores that are a `WikiVectorStore` and a `WikiGenerationStore`.
+    """Base class of `WikiGenerationStore`s that can also be searched by a vector of their own model.
 
     It validates and normalizes the input; subclasses search and write.
     """

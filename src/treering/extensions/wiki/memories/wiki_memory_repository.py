@@ -18,12 +18,12 @@ from treering.extensions.wiki.memories.named_store import NamedStore, open_named
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import (
     RELEVANT,
+    EmbeddedWikiMemories,
     KeptWikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
     WikiMemoryType,
     WikiRepository,
-    WikiVectorStore,
     memory_type_of,
 )
 from treering.ports.models import Embedder
@@ -130,7 +130,7 @@ class WikiMemoryRepository:
         """
 
         def search(store: WikiMemoryStore) -> list[KeptWikiMemory]:
-            if not isinstance(store, WikiVectorStore):
+            if not isinstance(store, EmbeddedWikiMemories):
                 raise InvalidInput(
                     f"{type(store).__name__} does not support search by vector.",
                     hint="Use its `search`, which searches by words.",

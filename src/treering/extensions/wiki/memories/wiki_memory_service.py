@@ -265,36 +265,22 @@ class WikiMemoryService:
             self._repository.close()
 
 
-class _HostFailed(Unavailable):
-    """A host's repository raised an error, which is the cause."""
-
-
 async def _by_host(work: Callable[[], Awaitable[Result]], unknown: Mapping[str, object]) -> Result:
     """Call a host's repository; its errors are returned unchanged. `unknown`: unsupported arguments."""
-    try:
-        _refuse([name for name, value in unknown.items() if value is not None])
-        return {"status": "success", **await _awaited(work)}
-    except TreeringError as error:
-        raised = error.__cause__ if isinstance(error, _HostFailed) else error
-        return _failure(error, raised)
-
-
-async def _awaited(work: Callable[[], Awaitable[Result]]) -> Result:
-    try:
-        return await work()
-    except TreeringError:
-        raise
-    except Exception as error:  # a repository of the host may raise anything
-        _LOG.exception("The repository of wiki memories failed.")
-        raise _HostFailed(str(error)) from error
-
-
-def _refuse(names: Sequence[str]) -> None:
+    names = [name for name, value in unknown.items() if value is not None]
     if names:
-        raise InvalidInput(
+        refused = InvalidInput(
             f"A host's own repository has no {' and no '.join(names)}.",
             hint="Omit it, or pass the service a space or MongoWikiMemories.",
         )
+        return _failure(refused, refused)
+    try:
+        return {"status": "success", **await work()}
+    except TreeringError as error:
+        return _failure(error, error)
+    except Exception as error:  # noqa: BLE001 - a repository of the host may raise anything
+        _LOG.exception("The repository of wiki memories failed.")
+        return _failure(Unavailable(str(error)), error)
 
 
 def _failure(error: TreeringError, raised: BaseException | None) -> Result:

@@ -97,7 +97,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
     found: dict[str, WikiFile] = {}
     payload: JsonObject = {}
     name = start.rpartition("/")[2]
-    for source in _sources(ledger, states.values()):
+    for source in read_sources(ledger, states.values()):
         if source.origin == start and source.kind == "repo":
             payload, name = source.payload, source.title
         elif source.origin.startswith(before) and source.kind != "conversation":
@@ -111,6 +111,16 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
     ordered = {path: found[path] for path in sorted(found)}
     by_id = {file.source_id: file for file in ordered.values()}
     return RepositoryFiles(before, sequence, ordered, payload, name, by_id)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a part of a payload that is an object; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a part of a payload that is a list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
 
 
 def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | None:
@@ -132,7 +142,8 @@ def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
     return {}
 
 
-def _sources(ledger: Ledger, ids: Iterable[str]) -> Iterator[Source]:
+def read_sources(ledger: Ledger, ids: Iterable[str]) -> Iterator[Source]:
+    """Yield sources in the order of their ids; skip missing ones."""
     wanted = tuple(ids)
     for start in range(0, len(wanted), _BATCH):
         check_interrupt()
@@ -170,7 +181,7 @@ def _folders(ledger: Ledger, scope: str) -> list[str]:
     folders: list[str] = []
     for origin, identity in states.items():
         if not any(origin.startswith(f"{one}/") for one in folders):
-            source = next(_sources(ledger, [identity]), None)
+            source = next(read_sources(ledger, [identity]), None)
             placed = root_and_path(source) if source else None
             if placed and placed[0].endswith("/"):
                 folders.append(placed[0].rstrip("/"))

@@ -77,7 +77,7 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
     return KnownObjects(
         stated=stated[:_MOST],
         facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
-        activities=sorted(done, key=lambda one: (_when(one), one.title, one.id), reverse=True)[:_MOST],
+        activities=sorted(done, key=lambda one: (when_done(one), one.title, one.id), reverse=True)[:_MOST],
         work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
         subjects={ref: subject for ref, (subject, _) in subjects.items()},
     )
@@ -160,5 +160,6 @@ def _is_open(item: WorkItem, now: datetime) -> bool:
     return is_current(item) and not is_over(item, now=now) and item.status in ("open", "in_progress", "blocked")
 
 
-def _when(item: Activity) -> datetime:
+def when_done(item: Activity) -> datetime:
+    """Return the time of an activity."""
     return item.ended_at or item.started_at or item.created_at

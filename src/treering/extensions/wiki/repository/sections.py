@@ -70,7 +70,7 @@ class _Reader:
             elif directive:
                 yield from self._indented(directive["language"] or "", len(directive["indent"]), options=True)
             elif _DIRECTIVE.match(line):
-                self._skip_directive()
+                list(self._deeper(_indent(line)))  # skips them
             elif program := _PROGRAM.match(line):
                 self._skip_to(f"</{program[1]}>")
             elif _HTML.match(line) and ">" not in line:
@@ -101,29 +101,24 @@ class _Reader:
         return DocumentBlock("code", "\n".join(_dedented(inside, indent)), start + 1, last, language)
 
     def _indented(self, language: str, indent: int, *, options: bool = False) -> Iterator[DocumentBlock]:
-        """Read the lines after the current one that are indented more than `indent`."""
         start = self.at + 1
-        self.at += 1
         inside: list[str] = []
-        while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if line.strip() and len(line) - len(line.lstrip()) <= indent:
-                break
+        for line in self._deeper(indent):
             if not (options and not any(map(str.strip, inside)) and line.strip().startswith(":")):
                 inside.append(line)
-            self.at += 1
         body = "\n".join(_dedented(inside, 200)).strip("\n")
         if body:
             spare = next((n for n, line in enumerate(reversed(inside)) if line.strip()), 0)
             yield DocumentBlock("code", body, start, self.at - spare, language.lower())
 
-    def _skip_directive(self) -> None:
-        indent = len(self.lines[self.at]) - len(self.lines[self.at].lstrip())
+    def _deeper(self, indent: int) -> Iterator[str]:
+        """Read the lines after the current one that are indented more than `indent`."""
         self.at += 1
         while self.at < len(self.lines):
             line = self.lines[self.at]
-            if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            if line.strip() and _indent(line) <= indent:
                 return
+            yield line
             self.at += 1
 
     def _skip_to(self, closing: str) -> None:
@@ -147,10 +142,14 @@ class _Reader:
         if announces:
             self.at -= 1
             line = self.lines[start]
-            yield from self._indented("", len(line) - len(line.lstrip()))
+            yield from self._indented("", _indent(line))
 
     def _ends_paragraph(self, line: str) -> bool:
         return not line.strip() or bool(self._fence(line) or _ITEM.match(line) or _DIRECTIVE.match(line))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _dedented(lines: Sequence[str], most: int) -> list[str]:

@@ -6,19 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
 from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
-from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile
+from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_sources
 from treering.extensions.wiki.repository.signatures import word_at
-from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.ports.runtime import check_interrupt
-from treering.ports.search import Edges, Nodes
 from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
-from treering.retrieval.graph.pagerank import walk
 from treering.retrieval.index.code_names import read_use
 from treering.retrieval.index.code_places import line_of
 from treering.retrieval.index.rounds import run_together
@@ -86,13 +82,9 @@ def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGr
         engine.progress("Reading files of code", start, len(code))
         ties += _ties(engine, files, code[start : start + _BATCH], reach)
     links = sorted(_links(ties), key=lambda link: (link.start, link.end))
-    nodes = _Nodes()
-    for file in code:
-        nodes.number(file.source_id, "")
     stated = {(link.start, link.end) for link in links if is_stated(link, files.files[link.start])}
     ties = [tie for tie in ties if tie.start.path == tie.end.path or (tie.start.path, tie.end.path) in stated]
-    mass = _ranked(nodes, ties, files)
-    return _graph(files, links, nodes, mass)
+    return _graph(files, links, _ranked(code, ties, files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +102,8 @@ class _Tie:
 
 
 def _ties(engine: Engine, files: RepositoryFiles, batch: Sequence[WikiFile], reach: Reach) -> list[_Tie]:
-    ids = tuple(file.source_id for file in batch)
-    (read,) = engine.ledger.read([ObjectRequest(objects=ids)])
-    sources = [(file, item) for file in batch if isinstance(item := read.objects.get(file.source_id), Source)]
+    read = read_sources(engine.ledger, [file.source_id for file in batch])
+    sources = [(files.by_id[source.id], source) for source in read]
     searches = [
         targets_of(file.code, files.root, uses_in(source), reach) for file, source in sources if file.code is not None
     ]
@@ -200,74 +191,40 @@ def _used_name(tie: _Tie, defined: Collection[str]) -> str:
     return next((part for part in parts if part in defined), "") if is_guess else parts[0]
 
 
-class _Nodes:
-    """Numbers for segments and files; a file is a segment with an empty id."""
+def _ranked(code: Sequence[WikiFile], ties: Sequence[_Tie], files: RepositoryFiles) -> Mapping[tuple[str, str], float]:
+    """Rank files and segments by a walk that starts everywhere and follows links (PageRank by power iteration).
 
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[str, str], int] = {}
+    A file is a segment with an empty id.
+    """
+    numbers = {(file.source_id, ""): at for at, file in enumerate(code)}
 
-    def number(self, source_id: str, part: str) -> int:
-        return self.numbers.setdefault((source_id, part), len(self.numbers))
+    def number(source_id: str, part: str) -> int:
+        return numbers.setdefault((source_id, part), len(numbers))
 
-
-@dataclass(frozen=True)
-class _Ways:
-    """The edges of the graph, sorted by their start."""
-
-    starts: Nodes
-    targets: Nodes
-    bounds: npt.NDArray[np.int64]
-
-    @classmethod
-    def make(cls, starts: Nodes, targets: Nodes, count: int) -> "_Ways":
-        order = np.argsort(starts, kind="stable")
-        bounds = np.searchsorted(starts[order], np.arange(count + 1))
-        return cls(starts[order], targets[order], bounds)
-
-    def edges(self, nodes: Nodes) -> Edges:
-        """Return the edges out of nodes."""
-        counts = self.degrees(nodes)
-        places = [np.arange(self.bounds[node], self.bounds[node + 1]) for node in nodes]
-        at = np.concatenate(places) if places else np.zeros(0, np.int64)
-        source = np.repeat(np.arange(len(nodes)), counts)
-        return Edges(source, self.targets[at], np.zeros(len(at), np.uint8))
-
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Count the edges out of each node."""
-        return self.bounds[nodes + 1] - self.bounds[nodes]
+    pairs = [(number(tie.start.source_id, tie.start_part), number(tie.end.source_id, tie.end_part)) for tie in ties]
+    # A file links to its segments, and each segment to what it uses.
+    pairs += [(number(source_id, ""), number(source_id, part)) for source_id, part in list(numbers) if part]
+    starts, targets = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
+    degrees = np.bincount(starts, minlength=len(numbers))
+    settling = np.where(degrees > 0, 1 - _DAMPING, 1.0)
+    seeds = np.array([_SEEDS.get(files.by_id[source_id].role, 1.0) for source_id, _ in numbers])
+    moving = seeds / seeds.sum()
+    settled = np.zeros(len(numbers))
+    for _ in range(_ROUNDS):
+        check_interrupt()
+        settled += moving * settling
+        moving = np.bincount(targets, _DAMPING * moving[starts] / degrees[starts], len(numbers))
+    return dict(zip(numbers, (settled + moving).tolist(), strict=True))
 
 
-def _ranked(nodes: _Nodes, ties: Sequence[_Tie], files: RepositoryFiles) -> npt.NDArray[np.float64]:
-    """Rank files and segments by a walk that starts everywhere and follows links."""
-    pairs: list[tuple[int, int]] = []
-    for tie in ties:
-        pair = (nodes.number(tie.start.source_id, tie.start_part), nodes.number(tie.end.source_id, tie.end_part))
-        pairs.append(pair)
-    for source_id, part in list(nodes.numbers):
-        if part:  # a file links to its segments, and each segment to what it uses
-            pairs.append((nodes.numbers[source_id, ""], nodes.numbers[source_id, part]))
-    count = len(nodes.numbers)
-    edges = np.array(sorted(pairs), np.int64).reshape(-1, 2)
-    seeds = np.array([_seed(files.by_id[source_id]) for source_id, _ in nodes.numbers])
-    ways = _Ways.make(edges[:, 0], edges[:, 1], count)
-    walked = walk(np.arange(count), seeds, ways, np.ones(1), damping=_DAMPING, epsilon=0.0, rounds=_ROUNDS)
-    return walked.of(np.arange(count))
-
-
-def _seed(file: WikiFile) -> float:
-    return _SEEDS.get(file.role, 1.0)
-
-
-def _graph(
-    files: RepositoryFiles, links: Sequence[FileLink], nodes: _Nodes, mass: npt.NDArray[np.float64]
-) -> SymbolGraph:
+def _graph(files: RepositoryFiles, links: Sequence[FileLink], mass: Mapping[tuple[str, str], float]) -> SymbolGraph:
     importance: dict[str, float] = defaultdict(float)
     symbols: dict[tuple[str, str], float] = {}
-    whole = float(mass.sum()) or 1.0
-    for (source_id, part), at in nodes.numbers.items():
-        importance[files.by_id[source_id].path] += float(mass[at]) / whole
+    whole = sum(mass.values()) or 1.0
+    for (source_id, part), share in mass.items():
+        importance[files.by_id[source_id].path] += share / whole
         if part:
-            symbols[source_id, part] = float(mass[at]) / whole
+            symbols[source_id, part] = share / whole
     outgoing: dict[str, list[FileLink]] = defaultdict(list)
     incoming: dict[str, list[FileLink]] = defaultdict(list)
     for link in links:

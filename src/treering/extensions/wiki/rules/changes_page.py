@@ -1,12 +1,12 @@
 """The page of recent changes: recorded work, the changelog, commits, and files that change often or together."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from treering.core.counting import counted_things
 from treering.core.patch import shortened
 from treering.extensions.wiki.repository.facts import RepositoryFacts
-from treering.extensions.wiki.repository.files import WikiFile
+from treering.extensions.wiki.repository.files import WikiFile, listed, mapping
+from treering.extensions.wiki.repository.known_objects import when_done
 from treering.extensions.wiki.repository.prose import cut, words_of
 from treering.extensions.wiki.rules.markdown import bullets, code, paragraph, plain, remainder, short_text, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
@@ -41,10 +41,10 @@ def write_changes(body: PageBody) -> None:
 
 
 def _activities(body: PageBody) -> tuple[str, str]:
-    items = []
-    for one in body.facts.known.activities[:MAX_ACTIVITIES]:
-        when = one.ended_at or one.started_at or one.created_at
-        items.append(f"{when:%Y-%m-%d}, {one.kind}: **{plain(one.title)}** ({one.outcome}){_after_colon(one.summary)}")
+    items = [
+        f"{when_done(one):%Y-%m-%d}, {one.kind}: **{plain(one.title)}** ({one.outcome}){_after_colon(one.summary)}"
+        for one in body.facts.known.activities[:MAX_ACTIVITIES]
+    ]
     left = len(body.facts.known.activities) - len(items)
     return bullets(items), remainder(left, "more activity")
 
@@ -90,7 +90,7 @@ def _releases(body: PageBody, file: WikiFile) -> Iterable[str]:
 
 def _commits(body: PageBody) -> str:
     items = []
-    for one in map(_mapping, _list(body.facts.files.payload.get("latest_commits"))):
+    for one in map(mapping, listed(body.facts.files.payload.get("latest_commits"))):
         commit = code(str(one.get("commit", ""))[:COMMIT_CHARS])
         subject = plain(shortened(str(one.get("subject", "")), MAX_ITEM_CHARS))
         items.append(f"{plain(str(one.get('date', '')))}, {commit}: {subject}")
@@ -99,21 +99,21 @@ def _commits(body: PageBody) -> str:
 
 def _hot_spots(body: PageBody) -> Iterable[str]:
     rows = []
-    for one in map(_mapping, _list(body.facts.files.payload.get("hot_spots"))):
+    for one in map(mapping, listed(body.facts.files.payload.get("hot_spots"))):
         path = _linked(body, str(one.get("path", "")))
         day = plain(str(one.get("last_changed", ""))[:10])
         rows.append((path, str(one.get("changes", "")), str(one.get("authors", "")), day))
     # Not the last commit read: the page would change with every commit, even one of the wiki itself.
-    commits = _mapping(body.facts.files.payload.get("changed_together")).get("commits")
+    commits = mapping(body.facts.files.payload.get("changed_together")).get("commits")
     yield f"In the last {commits} commits:" if rows and commits else ""
     yield table(("File", "Changes", "Authors", "Last"), rows[:MAX_FILES])
 
 
 def _together(body: PageBody) -> str:
-    history = _mapping(body.facts.files.payload.get("changed_together"))
-    names = _list(history.get("paths"))
+    history = mapping(body.facts.files.payload.get("changed_together"))
+    names = listed(history.get("paths"))
     rows: list[tuple[str, ...]] = []
-    for one, other, count, last in _list(history.get("pairs")):
+    for one, other, count, last in listed(history.get("pairs")):
         paths = str(names[one]), str(names[other])
         if len(rows) < MAX_PAIRS and all(path in body.facts.code.of_file for path in paths):
             rows.append((*(_linked(body, path) for path in paths), str(count), plain(str(last))))
@@ -126,11 +126,3 @@ def _linked(body: PageBody, path: str) -> str:
     if page and body.has_page(page):
         return body.to_page(page, code(path))
     return body.file(file) if file else code(path)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -9,7 +9,7 @@ from treering.core.counting import counted_things
 from treering.core.objects import Fact
 from treering.extensions.wiki.pages import PageKind, PagePlan
 from treering.extensions.wiki.repository.facts import RepositoryFacts
-from treering.extensions.wiki.repository.files import WikiFile
+from treering.extensions.wiki.repository.files import WikiFile, mapping
 from treering.extensions.wiki.repository.prose import cut, words_of
 from treering.extensions.wiki.repository.purposes import MIN_PARAGRAPH_CHARS, contents, folder_purpose, part_purpose
 from treering.extensions.wiki.repository.sections import DocumentSection
@@ -89,13 +89,13 @@ def _introduction(body: PageBody, readme: WikiFile) -> Iterable[str]:
 
 def _at_a_glance(body: PageBody) -> str:
     payload = body.facts.files.payload
-    rows = [*_card_rows(body, _mapping(payload.get("card")))]
+    rows = [*_card_rows(body, mapping(payload.get("card")))]
     stated = [(file, fact) for file, fact in _manifest_facts(body.facts) if "/" not in file.path]
     if licence := next(((file, fact) for file, fact in stated if fact.predicate == "license"), None):
         rows.append(("Licence", f"{plain(str(licence[1].value))} ({body.file(licence[0])})"))
     languages = payload.get("languages", ())
     if isinstance(languages, list):
-        counts = [f"{plain(str(one.get('name')))} ({one.get('files')})" for one in map(_mapping, languages[:5])]
+        counts = [f"{plain(str(one.get('name')))} ({one.get('files')})" for one in map(mapping, languages[:5])]
         rows.append(("Languages (files)", ", ".join(counts)))
     known = body.facts.files.files  # a path that is not in the repository is the result of a build
     if commands := [
@@ -132,7 +132,7 @@ def _manifest_facts(facts: RepositoryFacts) -> list[tuple[WikiFile, Fact]]:
 
 
 def _entry_points(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-    declared = [one for one in map(_mapping, payload.get("entry_points", ())) if one.get("at") != one.get("in")]
+    declared = [one for one in map(mapping, payload.get("entry_points", ())) if one.get("at") != one.get("in")]
     return [(str(one.get("name")), str(one.get("at"))) for one in declared[:8]]
 
 
@@ -232,7 +232,3 @@ def _documents(body: PageBody) -> tuple[str, str]:
 def _further(body: PageBody) -> str:
     titles = {page.path: plain(page.title) for page in body.plan.pages}
     return bullets([f"{body.to_page(at, titles[at])}: {content}." for at, content in _FURTHER.items() if at in titles])
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
