@@ -2,11 +2,11 @@
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial, wraps
+from functools import partial
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from uuid import uuid4
 
 from pydantic import GetCoreSchemaHandler
@@ -16,28 +16,20 @@ from treering.core.errors import TreeringError
 from treering.core.objects import Channel
 from treering.extensions.client.blocking import BlockingMemoryClient
 from treering.extensions.client.config import MemoryConfig
-from treering.extensions.client.items.documents import MemoryDocument, NestedContext
+from treering.extensions.client.items.buffering import SetAside
+from treering.extensions.client.items.documents import MemoryDocument, MemoryItem, NestedContext, RetrievedMemories
+from treering.extensions.client.items.recalling import RecallScope
+from treering.extensions.client.items.recording import KeyedMemory
 from treering.extensions.client.place import GivenEmbedder
+from treering.extensions.client.profiles import AgentProfile
 from treering.extensions.client.storing import StoringMemory
 from treering.extensions.engines.host import VectorStoreAdapter
 from treering.ports.models import Reranker
+from treering.ports.vector_engine import EngineReport
 
 _Answer = TypeVar("_Answer")
-_Given = ParamSpec("_Given")
 THREADS = 4
 """Maximum number of calls of one client that run at the same time; others wait."""
-
-
-def _in_a_thread(
-    method: Callable[Concatenate[BlockingMemoryClient, _Given], _Answer],
-) -> Callable[Concatenate["MemorySystemClient", _Given], Coroutine[Any, Any, _Answer]]:
-    """Return the coroutine function that runs a method of the blocking client in a thread."""
-
-    @wraps(method)
-    async def call(self: "MemorySystemClient", /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
-        return await self._run(partial(method, self.sync, *args, **kwargs))
-
-    return call
 
 
 class MemorySystemClient:
@@ -52,9 +44,6 @@ class MemorySystemClient:
     may be a function that returns one vector per text. `vector_store`: a store of the host that searches next to the
     ledger. Raises `InvalidInput` for an invalid configuration, an unavailable backend or model; nothing is opened then.
     """
-
-    key: str
-    """The key for `live_client` in this process, until the client is closed."""
 
     def __init__(
         self,
@@ -85,8 +74,8 @@ class MemorySystemClient:
         self._storing: set[Future[str]] = set()
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
-        self.key = uuid4().hex
-        _LIVE[self.key] = self
+        self._key = uuid4().hex
+        _LIVE[self._key] = self
 
     @property
     def config(self) -> MemoryConfig:
@@ -97,6 +86,11 @@ class MemorySystemClient:
     def agent_type(self) -> str | None:
         """The agent type of its memories, if there is one."""
         return self.sync.agent_type
+
+    @property
+    def key(self) -> str:
+        """The key for `live_client` in this process, until the client is closed."""
+        return self._key
 
     def store(
         self,
@@ -120,17 +114,72 @@ class MemorySystemClient:
         task.add_done_callback(self._stored)
         return StoringMemory(task)
 
-    store_once = _in_a_thread(BlockingMemoryClient.store_once)
-    retrieve = _in_a_thread(BlockingMemoryClient.retrieve)
-    brief = _in_a_thread(BlockingMemoryClient.brief)
-    get_related_memories = _in_a_thread(BlockingMemoryClient.get_related_memories)
-    merge_nested_context = _in_a_thread(BlockingMemoryClient.merge_nested_context)
-    discard_nested_context = _in_a_thread(BlockingMemoryClient.discard_nested_context)
-    delete = _in_a_thread(BlockingMemoryClient.delete)
-    flush = _in_a_thread(BlockingMemoryClient.flush)
-    set_aside = _in_a_thread(BlockingMemoryClient.set_aside)
-    retry_set_aside = _in_a_thread(BlockingMemoryClient.retry_set_aside)
-    catch_up = _in_a_thread(BlockingMemoryClient.catch_up)
+    async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Store the memories with new keys, in order; return the ids of all."""
+        return await self._run(partial(self.sync.store_once, memories))
+
+    async def retrieve(
+        self,
+        query: str = "",
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that match a query best, best first; without a query the newest.
+
+        Arguments as for `BlockingMemoryClient.retrieve`.
+        """
+        return await self._run(partial(self.sync.retrieve, query, top_k, filters, session_id, scope, profile=profile))
+
+    async def brief(
+        self, session_id: object | None = None, scope: RecallScope = "lineage", *, max_tokens: int = 500
+    ) -> str:
+        """Return the newest memories that a session, an agent or a user sees, one line each, fenced as data."""
+        return await self._run(partial(self.sync.brief, session_id, scope, max_tokens=max_tokens))
+
+    async def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first. Raises `NotFound` for an unknown id."""
+        return await self._run(partial(self.sync.get_related_memories, memory_id, types, direction, depth))
+
+    async def merge_nested_context(self, context: NestedContext) -> int:
+        """Move the memories of a nested context to its parent; return their number. Idempotent."""
+        return await self._run(partial(self.sync.merge_nested_context, context))
+
+    async def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive the memories of a nested context and those nested in it; return their number."""
+        return await self._run(partial(self.sync.discard_nested_context, context))
+
+    async def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory; return whether it existed.
+
+        `erase`: delete it permanently from all revisions and indexes.
+        """
+        return await self._run(partial(self.sync.delete, memory_id, erase=erase))
+
+    async def flush(self) -> None:
+        """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
+        await self._run(self.sync.flush)
+
+    async def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
+        return await self._run(self.sync.set_aside)
+
+    async def retry_set_aside(self) -> int:
+        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
+        return await self._run(self.sync.retry_set_aside)
+
+    async def catch_up(self) -> EngineReport:
+        """Write buffered memories, embed everything, and update the engine; return the engine's status."""
+        return await self._run(self.sync.catch_up)
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
         """Return the context of a nested loop. Opens nothing, so that it is not a coroutine."""
@@ -140,7 +189,7 @@ class MemorySystemClient:
         """Write buffered memories and close the space."""
         await self._run(self.sync.close)
         self._threads.shutdown(wait=False)
-        _LIVE.pop(self.key, None)
+        _LIVE.pop(self._key, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -166,7 +215,7 @@ class MemorySystemClient:
         )
 
     def __reduce__(self) -> tuple[Callable[..., "MemorySystemClient"], tuple[Any, ...]]:
-        return _found_again, (self.key, *self.sync.pickled)
+        return _found_again, (self._key, *self.sync.pickled)
 
     async def _run(self, work: Callable[[], _Answer]) -> _Answer:
         if not self.config.enabled or self.sync.closed:
