@@ -31,7 +31,7 @@ from treering.extensions.client.hooks.execution_history import ToolRun
 from treering.extensions.client.items.documents import TYPE
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import Records, searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text, text_in
+from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "claude-agent-sdk"
@@ -285,4 +285,8 @@ def _key_of(project: str, head: KeptRecord) -> SessionKey:
 def _said(entry: Mapping[str, Any]) -> str:
     """Return the text of a message in an entry, or "" for tool results and other entries."""
     message = entry.get("message") if entry.get("type") in {"user", "assistant"} else None
-    return text_in(message.get("content")) if isinstance(message, Mapping) else ""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")

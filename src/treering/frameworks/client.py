@@ -1,10 +1,9 @@
 """Shared code of adapters: the client, threads for its work, and recalled text as data."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from treering.core.fencing import fence
 from treering.extensions.client.blocking import BlockingMemoryClient
@@ -16,7 +15,6 @@ from treering.verbs.engine import retry_on_conflict
 
 AnyClient = MemorySystemClient | BlockingMemoryClient
 _Answer = TypeVar("_Answer")
-_Given = ParamSpec("_Given")
 
 
 def blocking(client: AnyClient) -> BlockingMemoryClient:
@@ -27,29 +25,6 @@ def blocking(client: AnyClient) -> BlockingMemoryClient:
 async def in_thread(work: Callable[[], _Answer]) -> _Answer:
     """Do blocking work in a thread, off the event loop."""
     return await asyncio.to_thread(work)
-
-
-def in_threads(
-    method: Callable[Concatenate[Any, _Given], _Answer],
-) -> Callable[Concatenate[Any, _Given], Coroutine[Any, Any, _Answer]]:
-    """Return the asynchronous form of a method, which calls it in a thread."""
-
-    @wraps(method)
-    async def call(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
-        # By its name: a subclass may have a method of its own.
-        work: Callable[_Given, _Answer] = getattr(self, method.__name__)
-        return await asyncio.to_thread(work, *args, **kwargs)
-
-    return call
-
-
-def text_in(content: object) -> str:
-    """Return the text of the content of a message: a text, or a list of parts of which some have one."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def recalled_text(memories: Iterable[MemoryItem]) -> str:

@@ -12,7 +12,7 @@ from crewai.memory.types import MemoryRecord, ScopeInfo
 from treering.extensions.client.items.documents import plain_value
 from treering.extensions.client.record_names import RecordCollection, RecordDraft
 from treering.extensions.client.records import searchable
-from treering.frameworks.client import AnyClient, blocking, in_threads
+from treering.frameworks.client import AnyClient, blocking, in_thread
 
 _HOME = "crewai"
 _REASON = "Memories of CrewAI"
@@ -113,9 +113,17 @@ class TreeringStorage:
         """Delete all records of a scope."""
         self.delete(scope_prefix)
 
-    asave = in_threads(save)
-    asearch = in_threads(search)
-    adelete = in_threads(delete)
+    async def asave(self, records: list[MemoryRecord]) -> None:
+        """Store records."""
+        await in_thread(lambda: self.save(records))
+
+    async def asearch(self, query_embedding: list[float], **wanted: Any) -> list[tuple[MemoryRecord, float]]:
+        """Return the records whose vectors are nearest."""
+        return await in_thread(lambda: self.search(query_embedding, **wanted))
+
+    async def adelete(self, **wanted: Any) -> int:
+        """Delete the records to which all that is given applies."""
+        return await in_thread(lambda: self.delete(**wanted))
 
     def _all(self) -> list[MemoryRecord]:
         return [MemoryRecord.model_validate(one.value) for one in self._client.records.all_of(self._collection)]

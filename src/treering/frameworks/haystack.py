@@ -16,7 +16,7 @@ from treering.extensions.client.config import MemoryConfig
 from treering.extensions.client.items.documents import TYPE, plain_value
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import searchable
-from treering.frameworks.client import AnyClient, blocking, in_threads
+from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.frameworks.haystack_metadata import field_name, field_range, field_types, unique_values
 from treering.verbs.engine import retry_on_conflict
 
@@ -135,18 +135,66 @@ class TreeringDocumentStore:
         matching = [value for value in values if term in str(value).lower()]
         return matching[from_ : from_ + size], len(matching)
 
-    count_documents_async = in_threads(count_documents)
-    filter_documents_async = in_threads(filter_documents)
-    write_documents_async = in_threads(write_documents)
-    delete_documents_async = in_threads(delete_documents)
-    delete_all_documents_async = in_threads(delete_all_documents)
-    delete_by_filter_async = in_threads(delete_by_filter)
-    update_by_filter_async = in_threads(update_by_filter)
-    count_documents_by_filter_async = in_threads(count_documents_by_filter)
-    count_unique_metadata_by_filter_async = in_threads(count_unique_metadata_by_filter)
-    get_metadata_fields_info_async = in_threads(get_metadata_fields_info)
-    get_metadata_field_min_max_async = in_threads(get_metadata_field_min_max)
-    get_metadata_field_unique_values_async = in_threads(get_metadata_field_unique_values)
+    async def count_documents_async(self) -> int:
+        """Run `count_documents` in a thread, like the other asynchronous methods theirs."""
+        return await in_thread(self.count_documents)
+
+    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """Return the documents that pass a filter."""
+        return await in_thread(lambda: self.filter_documents(filters))
+
+    async def write_documents_async(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """Write documents in one patch; return the number written."""
+        return await in_thread(lambda: self.write_documents(documents, policy))
+
+    async def delete_documents_async(self, document_ids: list[str]) -> None:
+        """Delete documents; unknown ids are ignored."""
+        await in_thread(lambda: self.delete_documents(document_ids))
+
+    async def delete_all_documents_async(self) -> None:
+        """Delete all documents."""
+        await in_thread(self.delete_all_documents)
+
+    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that pass a filter, and return how many there were."""
+        return await in_thread(lambda: self.delete_by_filter(filters))
+
+    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Change `meta` of the documents that pass a filter, and return how many there were."""
+        return await in_thread(lambda: self.update_by_filter(filters, meta))
+
+    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """Return how many documents pass a filter."""
+        return await in_thread(lambda: self.count_documents_by_filter(filters))
+
+    async def count_unique_metadata_by_filter_async(
+        self, filters: dict[str, Any], metadata_fields: list[str]
+    ) -> dict[str, int]:
+        """Return the number of distinct values of each field among the documents that pass a filter."""
+        return await in_thread(lambda: self.count_unique_metadata_by_filter(filters, metadata_fields))
+
+    async def get_metadata_fields_info_async(self) -> dict[str, dict[str, str]]:
+        """Return the fields of the metadata with their types."""
+        return await in_thread(self.get_metadata_fields_info)
+
+    async def get_metadata_field_min_max_async(self, metadata_field: str) -> dict[str, Any]:
+        """Return the minimum and the maximum of a field; `None` without values."""
+        return await in_thread(lambda: self.get_metadata_field_min_max(metadata_field))
+
+    async def get_metadata_field_unique_values_async(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """Return a page of the distinct values of a field that contain a term in any case, and their number."""
+        return await in_thread(
+            lambda: self.get_metadata_field_unique_values(metadata_field, search_term, from_, size, filters)
+        )
 
     def search(
         self, query: str, *, top_k: int, filters: dict[str, Any] | None = None, min_similarity: float = 0.0

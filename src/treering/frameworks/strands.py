@@ -7,7 +7,7 @@ from strands.memory.types import AddMessagesContext, Metadata, SearchOptions
 from strands.types.content import Message
 
 from treering.core.canonical import canonical_json, digest
-from treering.frameworks.client import AnyClient, KeyedText, TextCollection, in_thread, text_in
+from treering.frameworks.client import AnyClient, KeyedText, TextCollection, in_thread
 
 _HOME = "strands"
 _REASON = "Memories of Strands Agents"
@@ -60,10 +60,14 @@ class TreeringMemoryStore(MemoryStore):
             # With the text, because numbers restart with every run.
             KeyedText(digest(canonical_json([number, message["role"], text])), text, metadata=_said_by(message))
             for number, message in zip(numbers, messages, strict=True)
-            if message["role"] in _ROLES and (text := text_in(message["content"]))
+            if message["role"] in _ROLES and (text := _text(message))
         ]
         await in_thread(lambda: self._texts.keep(texts))
 
 
 def _said_by(message: Message) -> dict[str, Any]:
     return {"memory_type": "message", "role": message["role"]}
+
+
+def _text(message: Message) -> str:
+    return "\n".join(part["text"] for part in message["content"] if "text" in part)

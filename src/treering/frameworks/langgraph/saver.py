@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from treering.core.errors import InvalidInput
 from treering.extensions.client.record_names import RecordCollection, key_of
 from treering.extensions.client.records import Records
-from treering.frameworks.client import AnyClient, blocking, in_thread, in_threads
+from treering.frameworks.client import AnyClient, blocking, in_thread
 from treering.frameworks.langgraph.checkpoints import (
     KINDS,
     REASON,
@@ -187,7 +188,9 @@ class TreeringSaver(BaseCheckpointSaver[str]):
                 kept = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint", thread)]
                 all_kept.keep_only(thread, all_kept.needed(kept))
 
-    aget_tuple = in_threads(get_tuple)
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Run `get_tuple` in a thread."""
+        return await in_thread(partial(self.get_tuple, config))
 
     async def alist(
         self,
@@ -201,12 +204,37 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         for one in await in_thread(lambda: [*self.list(config, filter=filter, before=before, limit=limit)]):
             yield one
 
-    aput = in_threads(put)
-    aput_writes = in_threads(put_writes)
-    adelete_thread = in_threads(delete_thread)
-    adelete_for_runs = in_threads(delete_for_runs)
-    acopy_thread = in_threads(copy_thread)
-    aprune = in_threads(prune)
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Run `put` in a thread."""
+        return await in_thread(partial(self.put, config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Run `put_writes` in a thread."""
+        await in_thread(partial(self.put_writes, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Run `delete_thread` in a thread."""
+        await in_thread(partial(self.delete_thread, thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Run `delete_for_runs` in a thread."""
+        await in_thread(partial(self.delete_for_runs, run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Run `copy_thread` in a thread."""
+        await in_thread(partial(self.copy_thread, source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Run `prune` in a thread."""
+        await in_thread(partial(self.prune, thread_ids, strategy=strategy))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return the version after one. Two branches of a thread that go on from one version have different ones."""

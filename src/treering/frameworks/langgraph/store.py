@@ -130,9 +130,7 @@ def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime)
 def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mapping[str, Any] | None) -> Filter:
     """Return a condition that all items of a namespace that pass a filter satisfy, for use in a ranked search."""
     parts: list[Filter] = [
-        Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted)
-        for key, wanted in (filters or {}).items()
-        if isinstance(wanted, str)
+        Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
     ]
     if namespace:
         parts.append(Compare("origin", "prefix", f"{collection.origin(key_of(*namespace))}/"))
@@ -150,6 +148,10 @@ def passes(value: Mapping[str, Any], filters: Mapping[str, Any] | None) -> bool:
 
 def _lasting(minutes: float) -> timedelta:
     return timedelta(minutes=min(minutes, _LONGEST))
+
+
+def _is_text(wanted: object) -> bool:
+    return isinstance(wanted, str)
 
 
 def _fits(value: Any, wanted: Any) -> bool:
