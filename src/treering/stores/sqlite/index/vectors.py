@@ -111,7 +111,7 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         return self._model_id
 
     def _objects(self, connection: apsw.Connection, object_ids: Sequence[str]) -> Iterable[Object]:
-        return filter(None, map(ObjectTables(connection).get, object_ids))
+        return ObjectTables(connection).current(object_ids).values()
 
     def _add(self, connection: apsw.Connection, stored: Mapping[bytes, bytes]) -> None:
         add_digests(connection)
