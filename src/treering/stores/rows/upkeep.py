@@ -310,7 +310,17 @@ class FollowingIndex(ABC, Generic[T]):
     carried: CarriedIndex[T] | None = None
     """The source to copy from, in the index of a copied space."""
 
-    def __init__(self, vectors: DatabaseVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
+    def __init__(
+        self,
+        vectors: DatabaseVectors[T],
+        extractor: Extractor | None,
+        most_at_once: int,
+        *,
+        read: Callable[[], AbstractContextManager[T]],
+        kept_ties: Callable[[T, Sequence[Part]], Mapping[Part, Ties]],
+    ) -> None:
+        self._read = read
+        self._kept_ties = kept_ties
         self._extractor = extractor or BuiltInExtractor()
         self.vectors = vectors
         self._most_at_once = most_at_once
@@ -330,9 +340,10 @@ class FollowingIndex(ABC, Generic[T]):
         """The number of vectors copied from the source."""
         return self.carried.vectors if self.carried else 0
 
-    @abstractmethod
     def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
         """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
+        with rows_of("the graph", hint=REINDEX), self._read() as transaction:
+            return self._kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     @abstractmethod
     def replay(self, transaction: T, /) -> Replay:
