@@ -29,7 +29,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
-        jobs = PostgresJobs(space)
+        jobs = PostgresJobs(space.read, space.write)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
             # They are updated in the ledger's transactions, so that committed changes are found.

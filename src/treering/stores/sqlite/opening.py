@@ -22,7 +22,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         database = Database(address.place, create=needs.create, arriving=needs.arriving)
         closing.callback(database.close)
         index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
-        jobs = SqliteJobs(database)
+        jobs = SqliteJobs(database.read, database.write)
         ledger = SqliteLedger(
             database,
             clock=needs.clock,

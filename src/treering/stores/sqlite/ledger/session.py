@@ -201,7 +201,7 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         for write, seq, stored in writes:
             tables.store(write, seq, stored)
 
-    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - all free space is overwritten
+    def _note_erased(self, sequence: int) -> None:
         note_erasure(self._transaction, sequence)
 
 
