@@ -19,7 +19,7 @@ from treering.extensions.postgres.index.vectors import PostgresVectorFeed
 from treering.extensions.postgres.ledger.jobs import PostgresBacklog, PostgresJobs, PostgresLeases
 from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.extensions.postgres.plan import EXEMPT
-from treering.ports.stores import BackUp, Needs, Protection, Stores
+from treering.ports.stores import BackUp, IncomingCopy, Needs, Protection, Stores
 from treering.system.address import Address
 
 
@@ -29,6 +29,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
+        arrival = IncomingCopy(partial(_mark, space, COPYING), partial(_mark, space, None))
         jobs = PostgresJobs(space.read, space.write)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
@@ -43,27 +44,14 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             close=closing.pop_all().close,
             feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
             protection=partial(_protection, space),
-            arrival=PostgresArrival(space) if needs.arriving else None,
+            arrival=arrival if needs.arriving else None,
         )
 
 
-class PostgresArrival:
-    """Marks the row of a space as an unfinished copy. Each transaction reads this mark first."""
-
-    def __init__(self, space: PostgresSpace) -> None:
-        self._space = space
-
-    def begin(self) -> None:
-        """Durably refuse everyone who opens the space, and all writes except those of the copy."""
-        self._mark(COPYING)
-
-    def end(self) -> None:
-        """Allow the space to be used."""
-        self._mark(None)
-
-    def _mark(self, mark: str | None) -> None:
-        with self._space.write() as transaction:
-            transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
+def _mark(space: PostgresSpace, mark: str | None) -> None:
+    """Write who may open the space: everyone, or only the program that copies a space into it."""
+    with space.write() as transaction:
+        transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
 
 
 def _protection(space: PostgresSpace) -> Protection:
