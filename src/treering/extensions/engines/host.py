@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from treering.extensions.engines.server_engine import ServerEngine, check_dimens
 from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.system.machine import make_folder, private, sync_folder
+from treering.system.machine import make_folder, replace_file, sync_folder
 
 _METHODS = ("add_documents", "search", "delete_documents")
 _LIMITS = ("top_k", "limit", "k")
@@ -208,14 +207,9 @@ class StateFile:
             return
         data = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
         content = json.dumps(data | ({"ids": kept.ids} if kept.ids else {})).encode()
-        part = self._path.with_name(f"{self._path.name}.part")
         try:
             make_folder(self._path.parent)
-            with open(part, "wb", opener=private) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+            replace_file(self._path, content)
             sync_folder(self._path.parent)
         except OSError as error:
             raise self._unavailable(error) from error
