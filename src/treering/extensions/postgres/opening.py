@@ -8,7 +8,7 @@ from pathlib import Path
 from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput
 from treering.extensions.postgres.connection.failures import translated
-from treering.extensions.postgres.connection.pools import LentPool, shared_pool
+from treering.extensions.postgres.connection.pools import LentPool, connected, shared_pool
 from treering.extensions.postgres.connection.primary import COPYING
 from treering.extensions.postgres.connection.schema import FINDING, SCHEMA, is_distributed
 from treering.extensions.postgres.connection.space import PostgresSpace
@@ -73,8 +73,6 @@ def _back_up_of(place: str) -> BackUp:
     return back_up
 
 
-_WAIT_SECONDS = 20.0
-
 # One index look-up per space, regardless of the length of its queue.
 _SPACES_OF = """
 SELECT space FROM (
@@ -107,17 +105,12 @@ class WaitingSpaces:
 
     def names(self) -> Sequence[str]:
         """Return the names of the spaces, the oldest first. Raises `Unavailable`."""
-        with translated(self._place):
-            connection = self._pool.take(timeout=_WAIT_SECONDS)
-            try:
-                with connection.transaction():
-                    connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
-                    spaces_of = _DISTRIBUTED_SPACES_OF if is_distributed(connection) else _SPACES_OF
-                    spaces = " UNION ".join(spaces_of.format(table=table, free=free) for table, free in _FREE.items())
-                    sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
-                    return [name for (name,) in connection.execute(sql)]
-            finally:
-                self._pool.put_back(connection)
+        with connected(self._pool, self._place) as connection, connection.transaction():
+            connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
+            spaces_of = _DISTRIBUTED_SPACES_OF if is_distributed(connection) else _SPACES_OF
+            spaces = " UNION ".join(spaces_of.format(table=table, free=free) for table, free in _FREE.items())
+            sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
+            return [name for (name,) in connection.execute(sql)]
 
     def close(self) -> None:
         """Return the connections to their pool."""
