@@ -37,7 +37,7 @@ class TestPostgresJobs(JobsContract):
     def open_jobs(self, spaces, clock):
         def open_jobs():
             space = spaces()
-            jobs = PostgresJobs(space)
+            jobs = PostgresJobs(space.read, space.write)
             return PostgresLedger(space, clock=clock, server_time=False, followers=[jobs]), jobs
 
         return open_jobs

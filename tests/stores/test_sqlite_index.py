@@ -182,13 +182,13 @@ def test_a_ledger_that_grew_without_an_index_is_indexed_when_it_is_opened_with_o
 
 def test_jobs_are_remembered_across_openings_newest_first(path):
     space = open_space(path)
-    jobs = SqliteJobs(space.database)
+    jobs = SqliteJobs(space.database.read, space.database.write)
     jobs.save("job:1", {"state": "running", "done": 1, "scope": "/a"})
     jobs.save("job:2", {"state": "running", "done": 0, "scope": "/b"})
     jobs.save("job:1", {"state": "done", "done": 2, "scope": "/a"})
     space.ledger.close()
     again = open_space(path)
-    jobs = SqliteJobs(again.database)
+    jobs = SqliteJobs(again.database.read, again.database.write)
     assert jobs.find("job:1") == {"state": "done", "done": 2, "scope": "/a"}
     assert jobs.find("job:3") is None
     assert [row["state"] for row in jobs.recent(5, scope="/")] == ["running", "done"]

@@ -19,7 +19,7 @@ def open_ledger(clock):
     def open_ledger():
         database = Database(MEMORY)
         index = SqliteIndex(database, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
-        jobs = SqliteJobs(database)
+        jobs = SqliteJobs(database.read, database.write)
         opened.append(SqliteLedger(database, clock=clock, followers=[index, jobs]))
         return database, opened[-1], index, jobs
 

@@ -99,7 +99,9 @@ def opened(file):
     index = SqliteIndex(database, model_id="none", dimension=8)
     with closing(database):
         ledger = SqliteLedger(database, clock=clock, followers=[index])
-        yield desk_of(ledger, clock, PathAdapter(), RepoAdapter(), index=index, jobs=SqliteJobs(database))
+        yield desk_of(
+            ledger, clock, PathAdapter(), RepoAdapter(), index=index, jobs=SqliteJobs(database.read, database.write)
+        )
 
 
 @pytest.fixture

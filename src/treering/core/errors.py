@@ -19,7 +19,8 @@ exception, so that a traceback shows it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -87,6 +88,18 @@ class MissingExtra(InvalidInput):
             hint=f"Install it: pip install 'treering[{extra}]'.",
             details={"extra": extra},
         )
+
+
+@contextmanager
+def needing(extra: str, needed_for: str) -> Iterator[None]:
+    """Raise `MissingExtra` if an import fails because the extra is not installed. Empty `extra`: it needs none."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        ours = (error.name or "").partition(".")[0] == __name__.partition(".")[0]
+        if ours or not extra:
+            raise  # it is not the extra that is missing
+        raise MissingExtra(extra, needed_for=needed_for) from error
 
 
 class NotFound(TreeringError):

@@ -41,16 +41,14 @@ class Needs:
     """Whether the space will receive a copy: a new or unfinished space is only opened for that."""
 
 
-class IncomingCopy(Protocol):
+@dataclass(frozen=True, slots=True)
+class IncomingCopy:
     """Keep a space closed to other users while it receives a copy: it becomes usable when the copy is complete."""
 
-    def begin(self) -> None:
-        """Refuse, durably, to open the space, and all writes except those of the copy."""
-        ...
-
-    def end(self) -> None:
-        """Make the space usable."""
-        ...
+    begin: Callable[[], None]
+    """Refuse, durably, to open the space, and all writes except those of the copy."""
+    end: Callable[[], None]
+    """Make the space usable."""
 
 
 class BackUp(Protocol):

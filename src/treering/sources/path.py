@@ -290,7 +290,9 @@ def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyR
     new = [entry for entry in files if origins.origin(entry.file) not in here.fingerprints]
     if not new:
         return plan
-    moved = moved_here(lambda: _contents(plan, new), {**here.fingerprints, **here.renamed}, origins.access, known)
+    moved = moved_here(
+        lambda: _hashes(plan, new, _digest), {**here.fingerprints, **here.renamed}, origins.access, known
+    )
     elsewhere = known.below("file:") if moved else {}
     fingerprints = {**{now: elsewhere[before] for before, now in moved.items()}, **here.fingerprints}
     return replace(plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}))
@@ -300,14 +302,15 @@ def _outer_rules(place: Path, access: FileAccess) -> IgnoreRules:
     return rules_around(place, access) if place.is_dir() else IgnoreRules()
 
 
-def _contents(plan: _Plan, entries: Sequence[FoundFile]) -> Mapping[str, str]:
-    """Return hashes of the contents of files by origin, empty for unreadable files; comparable between folders."""
-    return {plan.origin(entry.relative): _digest(plan, entry) for entry in entries}
+def _hashes(plan: _Plan, entries: Iterable[FoundFile], hash_of: Callable[[FoundFile, bytes], str]) -> dict[str, str]:
+    """Return hashes of the contents of files by origin, empty for unreadable files."""
+    contents = ((entry, _bytes(plan, entry)) for entry in entries)
+    return {plan.origin(entry.relative): hash_of(entry, data) if data else "" for entry, data in contents}
 
 
-def _digest(plan: _Plan, entry: FoundFile) -> str:
-    data = _bytes(plan, entry)
-    return sha256(data).hexdigest() if data else ""
+def _digest(_entry: FoundFile, data: bytes) -> str:
+    """Return a hash that is comparable between folders."""
+    return sha256(data).hexdigest()
 
 
 def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str]:
@@ -428,14 +431,9 @@ def _as_path(origin: str) -> str:
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
     """Match gone files to new files with the same contents."""
     known = plan.known.fingerprints
-    files = {plan.origin(entry.relative): entry for entry in plan.entries if isinstance(entry, FoundFile)}
-    arrived = {origin: _fingerprint(plan, entry) for origin, entry in files.items() if origin not in known}
-    return moves_by_contents({origin: known[origin] for origin in gone}, arrived)
-
-
-def _fingerprint(plan: _Plan, entry: FoundFile) -> str:
-    data = _bytes(plan, entry)
-    return plan.fingerprint(entry, data) if data else ""
+    files = (entry for entry in plan.entries if isinstance(entry, FoundFile))
+    arrived = (entry for entry in files if plan.origin(entry.relative) not in known)
+    return moves_by_contents({origin: known[origin] for origin in gone}, _hashes(plan, arrived, plan.fingerprint))
 
 
 def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from treering.core.errors import MissingExtra
+from treering.core.errors import needing
 from treering.ports.runtime import SpacesWithWork
 from treering.ports.stores import AccessKeys, Needs, Stores
 from treering.registry import Place, Table, places_of_extensions
@@ -34,13 +34,8 @@ class Backend(Generic[_Opens]):
 
     def loaded(self, load: Callable[[], _Loaded], needed_for: str) -> _Loaded:
         """Import a part of it. Raises `MissingExtra` if the extra is not installed."""
-        try:
+        with needing(self.extra, needed_for):
             return load()
-        except ModuleNotFoundError as error:
-            ours = (error.name or "").partition(".")[0] == __name__.partition(".")[0]
-            if ours or not self.extra:
-                raise  # it is not the extra that is missing
-            raise MissingExtra(self.extra, needed_for=needed_for) from error
 
 
 def place(location: str) -> Callable[[], Any]:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import groupby, islice, repeat
 from typing import Any, Literal
@@ -95,13 +95,10 @@ def merge(space: str | Address, other: str | Address) -> MergeReport:
     Merging again, or in another order, has the same result. Raises `InvalidInput` if both are the same space,
     `Corrupt` if the other does not verify, and the errors of opening a space.
     """
+    settings = Settings.read()
+    address = settings.space_address(space)
     with ExitStack() as closing:
-        settings = Settings.read()
-        places = [one if isinstance(one, Address) else settings.space_address(one) for one in (space, other)]
-        if places[0].url == places[1].url:
-            raise InvalidInput(f"{places[0]} is the space itself.", hint="Choose another space to merge.")
-        target, source = (_opened(place, closing) for place in places)
-        return merge_ledger(target, source, by=author(None, "user", settings), name=str(places[1]))
+        return merge_into(_opened(address, closing), address, other, by=author(None, "user", settings))
 
 
 def erase_only(_sources: Sequence[Source], merge: Callable[[], Merged]) -> Merged:
@@ -113,7 +110,7 @@ def merge_into(
     target: Ledger, address: Address, other: str | Address, *, by: Author, erasing: Erasing = erase_only
 ) -> MergeReport:
     """Merge another space into a ledger that is open. Raises as `merge` does."""
-    place = other if isinstance(other, Address) else Settings.read().space_address(other)
+    place = Settings.read().space_address(other)
     if place.url == address.url:
         raise InvalidInput(f"{place} is the space itself.", hint="Choose another space to merge.")
     with ExitStack() as closing:
@@ -240,7 +237,7 @@ def receive(
                 raise
             continue
         warnings = target.compact() if merged.erased else ()
-        return _report(merged, warnings)
+        return MergeReport(**asdict(merged), warnings=warnings)
     raise Conflict("Other processes write to the space continuously.", hint="Merge when fewer processes are writing.")
 
 
@@ -463,24 +460,8 @@ def replace_tool(by: Author) -> Author:
 
 
 def _opened(place: str | Address, closing: ExitStack) -> Ledger:
-    settings = Settings.read()
-    address = place if isinstance(place, Address) else settings.space_address(place)
-    known = replace(settings, anchor="", policy="")
-    stores = wiring.open_stores(Opening(address, known, author(None, "user", known), create=False))
+    settings = replace(Settings.read(), anchor="", policy="")
+    opening = Opening(settings.space_address(place), settings, author(None, "user", settings), create=False)
+    stores = wiring.open_stores(opening)
     closing.callback(stores.close)
     return stores.ledger
-
-
-def _report(merged: Merged, warnings: Sequence[str] = ()) -> MergeReport:
-    return MergeReport(
-        entries=merged.entries,
-        created=merged.created,
-        changed=merged.changed,
-        contested=merged.contested,
-        staled=merged.staled,
-        erased=merged.erased,
-        withheld=merged.withheld,
-        patch_id=merged.patch_id,
-        head=merged.head,
-        warnings=tuple(warnings),
-    )

@@ -249,7 +249,7 @@ def move(
     other data or the source is written continuously, and the errors of opening.
     """
     settings = Settings.read()
-    places = [one if isinstance(one, Address) else settings.space_address(one) for one in (source, target)]
+    places = [settings.space_address(one) for one in (source, target)]
     _check_places(*places)
     with ExitStack() as closing, collecting_seldom():
         opened: list[Stores] = []

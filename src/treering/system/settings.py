@@ -184,9 +184,9 @@ class Settings:
         """The git repository that contains the working folder; `None` if there is none."""
         return repository_at(self.folder, self.of_git)
 
-    def space_address(self, given: str | None = None) -> Address:
-        """Return the address of the space to use, as `space_choice` finds it."""
-        return self.space_choice(given).address
+    def space_address(self, given: str | Address | None = None) -> Address:
+        """Return the address of the space to use: a given one, else as `space_choice` finds it."""
+        return given if isinstance(given, Address) else self.space_choice(given).address
 
     def space_choice(self, given: str | None = None) -> SpaceChoice:
         """Return the space to use: the given one, `TREERING_SPACE`, or the space of the folder.

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import zstandard
 
-from treering.core.errors import Corrupt, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import Corrupt, TreeringError, Unavailable, needing
 from treering.extensions.client.config import Compression
 from treering.extensions.client.items.buffering import SetAside, WriteJournal
 from treering.system.machine import make_folder, sync_folder, try_lock, write_new
@@ -39,10 +39,8 @@ class Codec:
 
 
 def _lz4() -> Codec:
-    try:
+    with needing("lz4", "memory.compression.algorithm=lz4"):
         from lz4 import frame
-    except ModuleNotFoundError as error:
-        raise MissingExtra("lz4", needed_for="memory.compression.algorithm=lz4") from error
     return Codec(3, frame.compress, frame.decompress)
 
 

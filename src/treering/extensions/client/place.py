@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treering.core.canonical import digest
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable, as_sentence
+from treering.core.errors import InvalidInput, TreeringError, Unavailable, as_sentence, needing
 from treering.extensions.client.config import (
     ENGINES,
     HOST_STORES,
@@ -205,10 +205,8 @@ def _ledger(
 
 def lent_pool(connection: object) -> "LentPool":
     """Return a pool of Postgres connections that a space can use. Raises `InvalidInput`, `MissingExtra`."""
-    try:
+    with needing("postgres", "A space in a Postgres database"):
         from treering.extensions.postgres.connection.pools import LentPool
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
     return LentPool(connection)
 
 

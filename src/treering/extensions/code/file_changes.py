@@ -14,7 +14,7 @@ from time import time
 from typing import Literal
 
 from treering.core.characters import shown
-from treering.core.errors import Conflict, InvalidInput, MissingExtra
+from treering.core.errors import Conflict, InvalidInput, needing
 from treering.sources.git.ignoring import rules_around
 from treering.sources.git.process import hooks_folder
 from treering.sources.reading.access import AnyFile
@@ -65,10 +65,8 @@ def occasions(
     for some seconds, and returns whether to stop. `on_blind` is called if the system cannot report changes, as when it
     has no watches left; then only intervals are used. Raises `MissingExtra`.
     """
-    try:
+    with needing("watch", "Watching files"):
         import watchfiles  # noqa: F401 - reports a missing extra immediately
-    except ModuleNotFoundError as error:
-        raise MissingExtra("watch", needed_for="Watching files") from error
     while not wait(0):
         try:
             yield from _reported(watched, wait, every)

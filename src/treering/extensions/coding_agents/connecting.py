@@ -62,10 +62,10 @@ class CodingClient:
     title: str
     project_file: str
     """The configuration of a project, relative to its folder."""
-    user_file: str
-    """The configuration of a user, relative to the home folder."""
     servers: str
     """The key of MCP servers."""
+    user_file: str = ""
+    """The configuration of a user, relative to the home folder, if different."""
     form: Form = "json"
     style: Literal["command", "stdio", "list"] = "command"
     """The form of a server: program and arguments, the same with a type, or one list."""
@@ -73,6 +73,7 @@ class CodingClient:
     """The events that call Treering; empty if hooks are not supported."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
+    """Where the hooks of a user are, if different."""
     hooks_note: str = ""
     """A manual step that is required before hooks run."""
     hook_style: Literal["grouped", "flat", "plugin"] = "grouped"
@@ -80,11 +81,11 @@ class CodingClient:
 
     def file(self, *, folder: Path | None, home: Path) -> Path:
         """Return the configuration file of a project folder, else of the user."""
-        return folder / self.project_file if folder else home / self.user_file
+        return folder / self.project_file if folder else home / (self.user_file or self.project_file)
 
     def hooks_file(self, *, folder: Path | None, home: Path) -> Path:
         """Return the file of its hooks."""
-        return folder / self.hooks_project_file if folder else home / self.hooks_user_file
+        return folder / self.hooks_project_file if folder else home / (self.hooks_user_file or self.hooks_project_file)
 
     def hook(self, one: ClientHook, command: str) -> dict[str, Any]:
         """Return the entry of a hook that calls a command."""
@@ -124,8 +125,8 @@ CLIENTS: Mapping[str, CodingClient] = {
             "claude-code",
             "Claude Code",
             ".mcp.json",
-            ".claude.json",
             _MCP_SERVERS,
+            user_file=".claude.json",
             hooks=(
                 ClientHook("SessionStart", "begin", 5),
                 ClientHook("SessionEnd", "keep", 1.5),  # the client's default for all hooks of this event
@@ -143,7 +144,6 @@ CLIENTS: Mapping[str, CodingClient] = {
             "codex",
             "Codex",
             ".codex/config.toml",
-            ".codex/config.toml",
             "mcp_servers",
             form="toml",
             # Not every version has an event for the end of a session; all have one for the end of a turn.
@@ -157,13 +157,11 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("PostToolUse", "asked", 2, "mcp__treering__.*"),
             ),
             hooks_project_file=".codex/hooks.json",
-            hooks_user_file=".codex/hooks.json",
             hooks_note="Codex runs a hook only after you trust it: use /hooks there.",
         ),
         CodingClient(
             "cursor",
             "Cursor",
-            ".cursor/mcp.json",
             ".cursor/mcp.json",
             _MCP_SERVERS,
             # It accepts no context before an edit or on a prompt: rules for a file are shown after it was read.
@@ -176,14 +174,14 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("postToolUse", "asked", 2, "MCP:wiki.*"),
             ),
             hooks_project_file=".cursor/hooks.json",
-            hooks_user_file=".cursor/hooks.json",
             hook_style="flat",
         ),
-        CodingClient("vscode", "VS Code", ".vscode/mcp.json", ".config/Code/User/mcp.json", "servers", style="stdio"),
+        CodingClient(
+            "vscode", "VS Code", ".vscode/mcp.json", "servers", user_file=".config/Code/User/mcp.json", style="stdio"
+        ),
         CodingClient(
             "gemini-cli",
             "Gemini CLI",
-            ".gemini/settings.json",
             ".gemini/settings.json",
             _MCP_SERVERS,
             # It accepts no context before a tool: rules for a file are shown after it was read.
@@ -197,14 +195,13 @@ CLIENTS: Mapping[str, CodingClient] = {
                 ClientHook("AfterTool", "asked", 2_000, ".*treering.*"),
             ),
             hooks_project_file=".gemini/settings.json",
-            hooks_user_file=".gemini/settings.json",
         ),
         CodingClient(
             "opencode",
             "OpenCode",
             "opencode.json",
-            ".config/opencode/opencode.json",
             "mcp",
+            user_file=".config/opencode/opencode.json",
             style="list",
             # It accepts no context before a tool: rules for a file are shown after it was read.
             hooks=(
@@ -223,8 +220,8 @@ CLIENTS: Mapping[str, CodingClient] = {
             "copilot-cli",
             "Copilot CLI",
             ".github/mcp.json",
-            ".copilot/mcp-config.json",
             _MCP_SERVERS,
+            user_file=".copilot/mcp-config.json",
             # It calls events in this spelling with the names of Claude Code's tools. Only `Stop` passes a transcript.
             hooks=(
                 ClientHook("SessionStart", "begin", 5),
@@ -239,7 +236,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks_user_file=f".copilot/{_HOOKS}/treering.json",
             hooks_note="Copilot CLI reads the files of a folder only if you trust the folder.",
         ),
-        CodingClient("zed", "Zed", ".zed/settings.json", ".config/zed/settings.json", "context_servers"),
+        CodingClient("zed", "Zed", ".zed/settings.json", "context_servers", user_file=".config/zed/settings.json"),
     )
 }
 

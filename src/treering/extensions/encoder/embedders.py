@@ -10,7 +10,6 @@ from asyncio import wait_for
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,11 +22,11 @@ from treering.extensions.encoder.language_models import (
     EXTRA,
     TIMEOUT_SECONDS,
     endpoint_provider,
-    provider_with_key,
+    providers,
 )
-from treering.extensions.encoder.onnx import LONGEST, SCHEME, files_in, inputs_of, load_session
-from treering.extensions.encoder.provider_calls import ModelLoop, missing_setting, translating
-from treering.models.shipped import load_tokenizer, readable
+from treering.extensions.encoder.onnx import LONGEST, SCHEME, FolderNetwork, files_in
+from treering.extensions.encoder.provider_calls import ModelLoop, opening, translating
+from treering.models.shipped import readable
 from treering.ports.models import Embedder, Vector
 
 if TYPE_CHECKING:
@@ -46,6 +45,12 @@ class MeasuredEmbedder(ABC):
 
     unrelated_below: float
     dimension: int
+    _name: str
+
+    @property
+    def model_id(self) -> str:
+        """The name of the model and its dimension."""
+        return f"{self._name}:{self.dimension}"
 
     def _measure(self) -> None:
         self.unrelated_below, self.dimension = unrelated_below(self._embedded)
@@ -73,11 +78,6 @@ class FunctionEmbedder(MeasuredEmbedder):
         self._embed = embed
         self._name = name
         self._measure()
-
-    @property
-    def model_id(self) -> str:
-        """The id of the model, with its dimension."""
-        return f"{self._name}:{self.dimension}"
 
     def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:  # noqa: ARG002 - one function for both
         try:
@@ -174,29 +174,18 @@ class FolderEmbedder(MeasuredEmbedder):
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        tokenizer_file, network_file = files_in(folder, what="embedder", hint=_EMBEDDER_HINT)
+        files = files_in(folder, what="embedder", hint=_EMBEDDER_HINT)
         prompts = _config(folder / "config_sentence_transformers.json").get("prompts") or {}
         self._prompts = {role: str(prompts.get(role) or "") for role in ("query", "document")}
         self._first = bool(_config(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token"))
         self._threads = threads
-        try:
-            content = network_file.read_bytes()
-            self._tokenizer = load_tokenizer(tokenizer_file.read_bytes(), LONGEST)
-            self._session = load_session(content)
-        except Exception as error:
-            raise InvalidInput(f"The embedder's files cannot be read: {error}", hint=_EMBEDDER_HINT) from error
-        self._inputs = inputs_of(self._session, network_file, _EMBEDDER_HINT)
-        self._name = f"{folder.resolve().name}/{network_file.name}:{sha256(content).hexdigest()[:8]}"
+        self._network = FolderNetwork.read(files, LONGEST, what="embedder", hint=_EMBEDDER_HINT)
+        self._name = f"{folder.resolve().name}/{self._network.file.name}:{self._network.digest}"
         self._measure()
-
-    @property
-    def model_id(self) -> str:
-        """The folder and the network, with the beginning of its hash, and the dimension."""
-        return f"{self._name}:{self.dimension}"
 
     def knows(self, text: str) -> bool:
         """Return whether the model's tokenizer knows at least half of the tokens of a text."""
-        encoded = self._tokenizer.encode(readable(text, LONGEST), add_special_tokens=False)
+        encoded = self._network.tokenizer.encode(readable(text, LONGEST), add_special_tokens=False)
         return 2 * sum(map(_is_unknown, encoded.tokens)) <= len(encoded.tokens)
 
     def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
@@ -205,9 +194,7 @@ class FolderEmbedder(MeasuredEmbedder):
             return np.stack(list(pool.map(lambda text: self._vector(prompt + text), texts)))
 
     def _vector(self, text: str) -> Vector:
-        encoded = self._tokenizer.encode(readable(text, LONGEST))
-        given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
-        outputs = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._inputs})
+        outputs = self._network.outputs(readable(text, LONGEST))
         vector = next((one[0] for one in outputs if one.ndim == 2), None)
         if vector is None:
             if outputs[0].ndim != 3:
@@ -268,16 +255,8 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="An embedding model of a provider")
-    from pydantic_ai.exceptions import UserError
-
-    try:
+    with opening(f"The embedding model {name!r}", api_key, hint=_HINT):
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
-    except (UserError, ValueError) as error:
-        message = missing_setting(error, api_key)
-        raise InvalidInput(f"The embedding model {name!r} cannot be opened. {message}", hint=_HINT) from None
-    except ImportError as error:
-        what = f"The embedding model {name!r} needs a package that is not installed."
-        raise InvalidInput(what, hint=str(error)) from error
     return PydanticAIEmbedder(model, secret=api_key)
 
 
@@ -290,15 +269,11 @@ class PydanticAIEmbedder(MeasuredEmbedder):
 
     def __init__(self, model: EmbeddingModel, *, secret: str | None = None) -> None:
         self._model = model
+        self._name = f"{model.system}:{model.model_name}"
         self._secret = secret
         self._loop = ModelLoop(nullcontext())
         weakref.finalize(self, self._loop.close)
         self._measure()
-
-    @property
-    def model_id(self) -> str:
-        """The id of the model: `provider:name:dimension`."""
-        return f"{self._model.system}:{self._model.model_name}:{self.dimension}"
 
     def _embedded(self, texts: Sequence[str], *, query: bool) -> Vector:
         prepared = [_prepared(text) for text in texts]
@@ -308,13 +283,12 @@ class PydanticAIEmbedder(MeasuredEmbedder):
         return unit_vectors(rows, count=len(prepared), model=str(self._model.model_name))
 
     def _batch(self, texts: Sequence[str], query: bool) -> Sequence[Sequence[float]]:
-        name = f"{self._model.system}:{self._model.model_name}"
         request = self._model.embed(list(texts), input_type="query" if query else "document")
         try:
-            with translating(name, self._secret):
+            with translating(self._name, self._secret):
                 result = self._loop.run(wait_for(request, TIMEOUT_SECONDS))
         except TimeoutError:
-            raise Unavailable(f"{name} did not answer in time.", hint="Try again later.") from None
+            raise Unavailable(f"{self._name} did not answer in time.", hint="Try again later.") from None
         if len(result.embeddings) != len(texts):
             problem = f"{len(result.embeddings)} vectors for {len(texts)} texts"
             raise Unavailable(
@@ -331,9 +305,7 @@ def _prepared(text: str) -> str:
 def _inferred(name: str, api_key: str | None) -> EmbeddingModel:
     from pydantic_ai.embeddings import infer_embedding_model
 
-    if api_key is None:
-        return infer_embedding_model(name)
-    return infer_embedding_model(name, provider_factory=lambda provider: provider_with_key(provider, api_key))
+    return infer_embedding_model(name, provider_factory=providers(api_key))
 
 
 def _endpoint(name: str, base_url: str, api_key: str | None) -> EmbeddingModel:

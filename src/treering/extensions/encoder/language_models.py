@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING
 
-from treering.core.errors import InvalidInput, MissingExtra, Unavailable
-from treering.extensions.encoder.provider_calls import HINT, ModelLoop, missing_setting, translating
+from treering.core.errors import MissingExtra, Unavailable
+from treering.extensions.encoder.provider_calls import HINT, ModelLoop, opening, translating
 from treering.ports.models import (
     MAX_OUTPUT_TOKENS,
     Answer,
@@ -56,15 +57,8 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     """
     if find_spec("pydantic_ai") is None:
         raise MissingExtra(EXTRA, needed_for="A language model")
-    from pydantic_ai.exceptions import UserError
-
-    try:
+    with opening(f"The model {name!r}", api_key, hint=HINT):
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
-    except UserError as error:
-        message = missing_setting(error, api_key)
-        raise InvalidInput(f"The model {name!r} cannot be opened. {message}", hint=HINT) from None
-    except ImportError as error:
-        raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
     return PydanticAIModel(model, secret=api_key)
 
 
@@ -162,14 +156,17 @@ class PydanticAIModel:
 def _inferred(name: str, api_key: str | None) -> Model:
     from pydantic_ai.models import infer_model
 
-    return (
-        infer_model(name)
-        if api_key is None
-        else infer_model(name, lambda provider: provider_with_key(provider, api_key))
-    )
+    return infer_model(name, providers(api_key))
 
 
-def provider_with_key(name: str, api_key: str) -> Provider[object]:
+def providers(api_key: str | None) -> Callable[[str], Provider[object]]:
+    """Return what returns a provider by name, with this key or that of its environment variable."""
+    from pydantic_ai.providers import infer_provider
+
+    return infer_provider if api_key is None else partial(_provider_with_key, api_key=api_key)
+
+
+def _provider_with_key(name: str, *, api_key: str) -> Provider[object]:
     """Return a provider with a key. Raises `UserError` if it is unknown or takes no key here."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers import infer_provider_class

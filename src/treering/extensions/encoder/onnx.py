@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from treering.ports.models import Scores, Vector
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from numpy.typing import NDArray
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
@@ -150,12 +152,42 @@ SMALLEST = WEIGHTS
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
-def inputs_of(session: InferenceSession, network_file: Path, hint: str) -> frozenset[str]:
-    """Return the inputs of a network. Raises `InvalidInput` if a tokenizer does not provide them."""
-    inputs = frozenset(given.name for given in session.get_inputs())
-    if unknown := inputs - _INPUTS:
-        raise InvalidInput(f"{network_file} requires unknown inputs: {', '.join(sorted(unknown))}.", hint=hint)
-    return inputs
+@dataclass(frozen=True, slots=True)
+class FolderNetwork:
+    """A network in a folder with its tokenizer. `digest`: the beginning of the hash of the network."""
+
+    file: Path
+    tokenizer: Tokenizer
+    session: InferenceSession
+    inputs: frozenset[str]
+    digest: str
+
+    @classmethod
+    def read(cls, files: tuple[Path, Path], longest: int, *, what: str, hint: str) -> FolderNetwork:
+        """Read a tokenizer and a network.
+
+        Raises `InvalidInput` if one is invalid, or if the network has inputs that a tokenizer does not provide.
+        """
+        tokenizer_file, network_file = files
+        try:
+            content = network_file.read_bytes()
+            tokenizer = load_tokenizer(tokenizer_file.read_bytes(), longest)
+            session = load_session(content)
+        except Exception as error:
+            raise InvalidInput(f"The {what}'s files cannot be read: {error}", hint=hint) from error
+        inputs = frozenset(given.name for given in session.get_inputs())
+        if unknown := inputs - _INPUTS:
+            raise InvalidInput(f"{network_file} requires unknown inputs: {', '.join(sorted(unknown))}.", hint=hint)
+        return cls(network_file, tokenizer, session, inputs, sha256(content).hexdigest()[:8])
+
+    def outputs(self, text: str, pair: str | None = None) -> Sequence[NDArray[np.float32]]:
+        """Return what the network returns for a text, or for a pair of texts."""
+        encoded = self.tokenizer.encode(text, pair)
+        given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
+        outputs: Sequence[NDArray[np.float32]] = self.session.run(
+            None, {name: np.array([given[name]], np.int64) for name in self.inputs}
+        )
+        return outputs
 
 
 MAX_PAIR_TOKENS = 256
@@ -182,51 +214,41 @@ class CrossEncoder:
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        self._tokenizer_file, self._network_file = files_in(folder, what="reranker", hint=_RERANKER_HINT)
+        self._files = files_in(folder, what="reranker", hint=_RERANKER_HINT)
         self._name = folder.resolve().name
         self._threads = threads
         self._loading = Lock()
-        self._network: _PairNetwork | None = None
+        self._network: FolderNetwork | None = None
 
     @property
     def model_id(self) -> str:
         """The names of the folder and the network."""
-        return f"{self._name}/{self._network_file.name}"
+        return f"{self._name}/{self._files[1].name}"
 
     def score(self, question: str, texts: Sequence[str]) -> Scores:
         """Score each text by how well it answers: `float32[n]`, higher is better."""
         network = self._loaded()
         scores = np.empty(len(texts), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            for row, score in enumerate(pool.map(lambda text: network.score(question, text), texts)):
+            for row, score in enumerate(pool.map(lambda text: _pair_score(network, question, text), texts)):
                 scores[row] = score
         return scores
 
-    def _loaded(self) -> _PairNetwork:
+    def _loaded(self) -> FolderNetwork:
         with self._loading:
             if self._network is None:
-                self._network = _load_cross_encoder(self._tokenizer_file, self._network_file)
+                self._network = FolderNetwork.read(self._files, MAX_PAIR_TOKENS, what="reranker", hint=_RERANKER_HINT)
             return self._network
 
 
-@dataclass(frozen=True, slots=True)
-class _PairNetwork:
-    tokenizer: Tokenizer
-    session: InferenceSession
-    inputs: frozenset[str]
-    file: Path
-
-    def score(self, question: str, text: str) -> float:
-        pair = self.tokenizer.encode(readable(question, MAX_PAIR_TOKENS), readable(text, MAX_PAIR_TOKENS))
-        given = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-        rows = {name: np.array([given[name]], np.int64) for name in self.inputs}
-        scores = self.session.run(None, rows)[0]
-        if scores.size != 1:
-            raise InvalidInput(
-                f"{self.file} returns scores of shape {scores.shape} for a pair, not a single score.",
-                hint=_RERANKER_HINT,
-            )
-        return float(scores.reshape(()))
+def _pair_score(network: FolderNetwork, question: str, text: str) -> float:
+    scores = network.outputs(readable(question, MAX_PAIR_TOKENS), readable(text, MAX_PAIR_TOKENS))[0]
+    if scores.size != 1:
+        raise InvalidInput(
+            f"{network.file} returns scores of shape {scores.shape} for a pair, not a single score.",
+            hint=_RERANKER_HINT,
+        )
+    return float(scores.reshape(()))
 
 
 def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
@@ -244,13 +266,3 @@ def files_in(folder: Path, *, what: str, hint: str) -> tuple[Path, Path]:
             hint=f"Remove all but one, or name one of them {SMALLEST}.",
         )
     return tokenizer, chosen[0]
-
-
-def _load_cross_encoder(tokenizer_file: Path, network_file: Path) -> _PairNetwork:
-    try:
-        tokenizer = load_tokenizer(tokenizer_file.read_bytes(), MAX_PAIR_TOKENS)
-        session = load_session(network_file.read_bytes())
-    except Exception as error:
-        raise InvalidInput(f"The reranker's files cannot be read: {error}", hint=_RERANKER_HINT) from error
-    inputs = inputs_of(session, network_file, _RERANKER_HINT)
-    return _PairNetwork(tokenizer, session, inputs, network_file)

@@ -100,7 +100,20 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
         raise _garbled(model) from None
 
 
-def missing_setting(error: Exception, secret: str | None) -> str:
+@contextmanager
+def opening(model: str, secret: str | None, *, hint: str) -> Iterator[None]:
+    """Translate the errors of opening a model. Their causes are dropped, because they may contain the key."""
+    from pydantic_ai.exceptions import UserError
+
+    try:
+        yield
+    except (UserError, ValueError) as error:
+        raise InvalidInput(f"{model} cannot be opened. {_missing_setting(error, secret)}", hint=hint) from None
+    except ImportError as error:
+        raise InvalidInput(f"{model} needs a package that is not installed.", hint=str(error)) from error
+
+
+def _missing_setting(error: Exception, secret: str | None) -> str:
     """Return a message with the missing environment variable, without the package's advice for programmers."""
     message = _shown(str(error), secret)
     variable = _VARIABLE.search(message)

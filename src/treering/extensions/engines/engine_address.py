@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from treering.core.errors import InvalidInput, MissingExtra, Unavailable, nearest
+from treering.core.errors import InvalidInput, Unavailable, nearest, needing
 from treering.core.patch import LinkType
 from treering.ports.vector_engine import VectorEngine
 from treering.registry import Place, Table
@@ -109,8 +109,6 @@ OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
 OverConnection = Callable[[object, str | None], OpenEngine]
 """Returns a function that opens engines over an open driver, in a database. The driver stays open."""
 
-_Loaded = TypeVar("_Loaded")
-
 
 @dataclass(frozen=True, slots=True)
 class EngineBackend:
@@ -127,11 +125,14 @@ class EngineBackend:
 
     def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
         """Open the engine at an address. Raises `MissingExtra`, and the errors of opening it."""
-        return _loaded(self.load, self.extra, f"An engine {address.scheme}:…")(address, mark, dimension)
+        with needing(self.extra, f"An engine {address.scheme}:…"):
+            load = self.load()
+        return load(address, mark, dimension)
 
     def check(self) -> None:
         """Raise `MissingExtra` if the engine's dependencies are missing."""
-        _loaded(self.load, self.extra, "This engine")
+        with needing(self.extra, "This engine"):
+            self.load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +145,10 @@ class ConnectionBackend:
 
     def over(self, connection: object, database: str | None) -> EngineBackend:
         """Return the backend for a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
-        opener = _loaded(self.load, self.extra, f"An engine over a {type(connection).__name__}")(connection, database)
+        with needing(self.extra, f"An engine over a {type(connection).__name__}"):
+            load = self.load()
+        opener = load(connection, database)
         return EngineBackend(lambda: opener, self.extra, self.shows_graph)
-
-
-def _loaded(load: Callable[[], _Loaded], extra: str, what: str) -> _Loaded:
-    try:
-        return load()
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
-            raise
-        raise MissingExtra(extra, needed_for=what) from error
 
 
 def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) -> EngineBackend:
@@ -172,35 +166,35 @@ def _given_by_nobody() -> OpenEngine:
     )
 
 
-def _engine_at(place: str, extra: str, *, shows_graph: bool = False) -> EngineBackend:
-    function: Place[OpenEngine] = Place(f"treering.extensions.engines.{place}")
-    return EngineBackend(function.load, extra=extra, shows_graph=shows_graph)
+def _place(name: str) -> Callable[[], Any]:
+    """Return what imports a function of this package, `module:name`."""
+    found: Place[Any] = Place(f"treering.extensions.engines.{name}")
+    return found.load
 
 
-def _over_connection(place: str, extra: str, *, shows_graph: bool = False) -> ConnectionBackend:
-    function: Place[OverConnection] = Place(f"treering.extensions.engines.{place}")
-    return ConnectionBackend(function.load, extra=extra, shows_graph=shows_graph)
-
+_REDIS = EngineBackend(_place("redis:open_redis"), "redis")
+_NEO4J = EngineBackend(_place("neo4j_engine:open_neo4j"), "neo4j", shows_graph=True)
+_MONGODB = EngineBackend(_place("mongo:open_mongodb"), "mongodb")
 
 ENGINES: Table[EngineBackend] = Table(
     "treering.engines",
     lambda: {
-        "faiss": replace(_engine_at("faiss_engine:open_faiss", "faiss"), collects=True),
-        "pgvector": _engine_at("pgvector:open_pgvector", "postgres"),
-        "redis": _engine_at("redis:open_redis", "redis"),
-        "rediss": _engine_at("redis:open_redis", "redis"),
-        **{one: _engine_at("neo4j_engine:open_neo4j", "neo4j", shows_graph=True) for one in NEO4J_SCHEMES},
-        **{one: _engine_at("mongo:open_mongodb", "mongodb") for one in MONGODB_SCHEMES},
+        "faiss": EngineBackend(_place("faiss_engine:open_faiss"), "faiss", collects=True),
+        "pgvector": EngineBackend(_place("pgvector:open_pgvector"), "postgres"),
+        "redis": _REDIS,
+        "rediss": _REDIS,
+        **dict.fromkeys(NEO4J_SCHEMES, _NEO4J),
+        **dict.fromkeys(MONGODB_SCHEMES, _MONGODB),
         GIVEN: EngineBackend(_given_by_nobody, extra=""),
     },
 )
 """Backends of engines by the scheme of their address. Entry points name an `EngineBackend`."""
 
 OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
-    "postgres": _over_connection("pgvector:engine_over_postgres", "postgres"),
-    "redis": _over_connection("redis:engine_over_redis", "redis"),
-    "mongodb": _over_connection("mongo:engine_over_mongodb", "mongodb"),
-    "neo4j": _over_connection("neo4j_engine:engine_over_neo4j", "neo4j", shows_graph=True),
+    "postgres": ConnectionBackend(_place("pgvector:engine_over_postgres"), "postgres"),
+    "redis": ConnectionBackend(_place("redis:engine_over_redis"), "redis"),
+    "mongodb": ConnectionBackend(_place("mongo:engine_over_mongodb"), "mongodb"),
+    "neo4j": ConnectionBackend(_place("neo4j_engine:engine_over_neo4j"), "neo4j", shows_graph=True),
 }
 """Backends for open drivers from the program, by the name of the system."""
 

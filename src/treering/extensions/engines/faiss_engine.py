@@ -13,9 +13,9 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.errors import Corrupt, InvalidInput
 from treering.extensions.engines.engine_address import EngineAddress
-from treering.extensions.engines.server_engine import check_dimension
+from treering.extensions.engines.server_engine import check_dimension, using_files
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.system.machine import make_folder, private, sync_folder
@@ -186,23 +186,21 @@ class VectorFile:
         self.folder = folder
         self._path = folder / _FILE
         self._part = folder / f"{_FILE}.part"
+        self._shown = f"The files in {folder}"
 
     def stamp(self) -> Stamp | None:
         """Return a value that changes when the file is replaced; `None` if it is missing. Raises `Unavailable`."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unavailable(error) from error
+        with using_files(self._shown):
+            try:
+                status = self._path.stat()
+            except FileNotFoundError:
+                return None
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def read(self) -> Content:
         """Read the file. Raises `Corrupt`, `Unavailable`."""
-        try:
+        with using_files(self._shown):
             content = memoryview(self._path.read_bytes())
-        except OSError as error:
-            raise self._unavailable(error) from error
         checksum, rest = content[:_CHECKSUM], content[_CHECKSUM:]
         try:
             if bytes(checksum).decode() == _checksum(rest):
@@ -215,7 +213,7 @@ class VectorFile:
         """Replace the file durably. Raises `Unavailable`."""
         header = {"format": _FORMAT, "kind": kind, "keys": len(keys), "state": asdict(state)}
         rest = b"\n".join((json.dumps(header).encode(), keys + index))
-        try:
+        with using_files(self._shown):
             make_folder(self.folder)
             with open(self._part, "wb", opener=private) as file:
                 file.write(_checksum(rest).encode())
@@ -224,36 +222,24 @@ class VectorFile:
                 os.fsync(file.fileno())
             self._part.replace(self._path)
             sync_folder(self.folder)
-        except OSError as error:
-            raise self._unavailable(error) from error
 
     def remove_earlier(self) -> None:
         """Delete files of an earlier version. The space fills the engine again. Raises `Unavailable`."""
         manifest = self.folder / _EARLIER_MANIFEST
-        try:
+        with using_files(self._shown):
             if manifest.is_file() and b'"checksum"' in (content := manifest.read_bytes()) and b'"loaded"' in content:
                 for path in (path for pattern in _EARLIER for path in self.folder.glob(pattern)):
                     path.unlink(missing_ok=True)
                 manifest.unlink(missing_ok=True)
-        except OSError as error:
-            raise self._unavailable(error) from error
 
     def clear(self) -> None:
         """Delete the file, and the folder if it is empty. Raises `Unavailable`."""
-        try:
+        with using_files(self._shown):
             self._path.unlink(missing_ok=True)
             self._part.unlink(missing_ok=True)
             self.remove_earlier()
             if self.folder.is_dir() and not any(self.folder.iterdir()):
                 self.folder.rmdir()
-        except OSError as error:
-            raise self._unavailable(error) from error
-
-    def _unavailable(self, error: OSError) -> Unavailable:
-        return Unavailable(
-            f"The files in {self.folder} cannot be read or written: {error.strerror or error}.",
-            hint="Check the folder, its permissions and the free disk space.",
-        )
 
 
 def _checksum(content: bytes | memoryview) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,11 +17,11 @@ import numpy as np
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.extensions.encoder.provider_calls import ModelLoop
 from treering.extensions.engines.passage_texts import PassageText
-from treering.extensions.engines.server_engine import ServerEngine, check_dimension
+from treering.extensions.engines.server_engine import ServerEngine, check_dimension, using_files
 from treering.ports.models import MOST_QUERIES, Embedder, has_meaning_to, prose_share_of
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
-from treering.system.machine import make_folder, private, sync_folder
+from treering.system.machine import make_folder, replace_file, sync_folder
 
 _METHODS = ("add_documents", "search", "delete_documents")
 _LIMITS = ("top_k", "limit", "k")
@@ -183,15 +182,14 @@ class StateFile:
         if self._path is None:
             return self._kept
         with self._lock:
-            try:
-                status = self._path.stat()
-                if (status.st_mtime_ns, status.st_ino) != self._stamp:
-                    self._kept = _read(self._path)
-                    self._stamp = status.st_mtime_ns, status.st_ino
-            except FileNotFoundError:
-                self._kept = self._stamp = None
-            except OSError as error:
-                raise self._unavailable(error) from error
+            with using_files(self._path):
+                try:
+                    status = self._path.stat()
+                    if (status.st_mtime_ns, status.st_ino) != self._stamp:
+                        self._kept = _read(self._path)
+                        self._stamp = status.st_mtime_ns, status.st_ino
+                except FileNotFoundError:
+                    self._kept = self._stamp = None
             return self._kept
 
     def read_if_whole(self) -> KeptByHost | None:
@@ -208,32 +206,17 @@ class StateFile:
             return
         data = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
         content = json.dumps(data | ({"ids": kept.ids} if kept.ids else {})).encode()
-        part = self._path.with_name(f"{self._path.name}.part")
-        try:
+        with using_files(self._path):
             make_folder(self._path.parent)
-            with open(part, "wb", opener=private) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+            replace_file(self._path, content)
             sync_folder(self._path.parent)
-        except OSError as error:
-            raise self._unavailable(error) from error
 
     def remove(self) -> None:
         """Delete the file."""
         self._kept = self._stamp = None
         if self._path is not None:
-            try:
+            with using_files(self._path):
                 self._path.unlink(missing_ok=True)
-            except OSError as error:
-                raise self._unavailable(error) from error
-
-    def _unavailable(self, error: OSError) -> Unavailable:
-        return Unavailable(
-            f"{self._path} cannot be read or written: {error.strerror or error}.",
-            hint="Check the folder and its disk.",
-        )
 
 
 def _read(path: Path) -> KeptByHost:

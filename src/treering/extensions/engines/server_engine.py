@@ -1,6 +1,8 @@
-"""The parts shared by engines on servers."""
+"""The parts shared by engines."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
@@ -56,6 +58,18 @@ def check_dimension(vector: Vector, dimension: int) -> None:
         raise InvalidInput(
             f"A vector of shape {vector.shape} cannot be compared.", hint=f"This index has {dimension} components."
         )
+
+
+@contextmanager
+def using_files(shown: object) -> Iterator[None]:
+    """Raise `Unavailable` if files cannot be used. `shown`: their name."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"{shown} cannot be read or written: {error.strerror or error}.",
+            hint="Check the folder, its permissions and the free disk space.",
+        ) from error
 
 
 def invalid_address(address: EngineAddress, system: str, form: str) -> InvalidInput:

@@ -1,14 +1,13 @@
 """Access keys in a table of a database, shared by all servers of its spaces."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import psycopg
 
 from treering.extensions.postgres.connection.failures import translated
-from treering.extensions.postgres.connection.pools import give_back, shared_pool
+from treering.extensions.postgres.connection.pools import connected, shared_pool
 from treering.extensions.postgres.connection.schema import SCHEMA
 from treering.extensions.postgres.connection.target import database_of
 from treering.extensions.postgres.connection.transactions import PreparingConnection
@@ -17,7 +16,6 @@ from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import SPACE, Address
 
 _TABLE = f"{SCHEMA}.access_keys"
-_WAIT_SECONDS = 20.0
 _TEXT = 'text COLLATE "C"'
 # A separate table, created with the first key. It belongs to no space and to no version of the schema.
 _MADE = f"""
@@ -61,7 +59,7 @@ class PostgresAccessKeys:
     def add(self, key: AccessKey) -> None:
         """Store a new key. Raises `Conflict` if another key with this name is not revoked."""
         marks = ", ".join(["%s"] * len(COLUMNS))
-        with self._connected() as connection, connection.transaction():
+        with connected(self._pool, self._place) as connection, connection.transaction():
             _make(connection)
             try:
                 connection.execute(f"INSERT INTO {_TABLE}({', '.join(COLUMNS)}) VALUES({marks})", row_of(key))
@@ -90,24 +88,15 @@ class PostgresAccessKeys:
         self._pool.give_up()
 
     def _rows(self, sql: str, values: Sequence[str]) -> list[AccessKey]:
-        with self._connected() as connection:
+        with connected(self._pool, self._place) as connection:
             self._is_made = self._is_made or _is_made(connection)
             if not self._is_made:
                 return []
             return [key_of(row) for row in connection.execute(sql, values)]
 
     def _change(self, sql: str, at: datetime, key_id: str) -> None:
-        with self._connected() as connection:
+        with connected(self._pool, self._place) as connection:
             connection.execute(sql, (at.isoformat(), key_id))
-
-    @contextmanager
-    def _connected(self) -> Iterator[PreparingConnection]:
-        with translated(self._place):
-            connection = self._pool.take(timeout=_WAIT_SECONDS)
-            try:
-                yield connection
-            finally:
-                give_back(self._pool, connection)
 
 
 def _is_made(connection: PreparingConnection) -> bool:

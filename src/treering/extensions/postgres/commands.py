@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Option, Typer
 
-from treering.core.errors import MissingExtra
+from treering.core.errors import needing
 from treering.surfaces.cli.flags import add_group
 from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import say
@@ -33,10 +33,8 @@ def plan(
     Does not run anything or connect to a database: read the SQL, then run it
     with psql as the owner of the tables.
     """
-    try:
+    with needing("postgres", "A plan for Postgres"):
         from treering.extensions.postgres.plan import Wanted, plan_of
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
     wanted = Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespace or ()), citus=citus)
     say(plan_of(wanted).rstrip())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput
 from treering.extensions.postgres.connection.failures import translated
-from treering.extensions.postgres.connection.pools import LentPool, shared_pool
+from treering.extensions.postgres.connection.pools import LentPool, connected, shared_pool
 from treering.extensions.postgres.connection.primary import COPYING
 from treering.extensions.postgres.connection.schema import FINDING, SCHEMA, is_distributed
 from treering.extensions.postgres.connection.space import PostgresSpace
@@ -19,7 +19,7 @@ from treering.extensions.postgres.index.vectors import PostgresVectorFeed
 from treering.extensions.postgres.ledger.jobs import PostgresBacklog, PostgresJobs, PostgresLeases
 from treering.extensions.postgres.ledger.ledger import PostgresLedger
 from treering.extensions.postgres.plan import EXEMPT
-from treering.ports.stores import BackUp, Needs, Protection, Stores
+from treering.ports.stores import BackUp, IncomingCopy, Needs, Protection, Stores
 from treering.system.address import Address
 
 
@@ -29,7 +29,8 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         lent = None if needs.connection is None else LentPool(needs.connection)
         space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
-        jobs = PostgresJobs(space)
+        arrival = IncomingCopy(partial(_mark, space, COPYING), partial(_mark, space, None))
+        jobs = PostgresJobs(space.read, space.write)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
         return Stores(
             # They are updated in the ledger's transactions, so that committed changes are found.
@@ -43,27 +44,14 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             close=closing.pop_all().close,
             feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
             protection=partial(_protection, space),
-            arrival=PostgresArrival(space) if needs.arriving else None,
+            arrival=arrival if needs.arriving else None,
         )
 
 
-class PostgresArrival:
-    """Marks the row of a space as an unfinished copy. Each transaction reads this mark first."""
-
-    def __init__(self, space: PostgresSpace) -> None:
-        self._space = space
-
-    def begin(self) -> None:
-        """Durably refuse everyone who opens the space, and all writes except those of the copy."""
-        self._mark(COPYING)
-
-    def end(self) -> None:
-        """Allow the space to be used."""
-        self._mark(None)
-
-    def _mark(self, mark: str | None) -> None:
-        with self._space.write() as transaction:
-            transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
+def _mark(space: PostgresSpace, mark: str | None) -> None:
+    """Write who may open the space: everyone, or only the program that copies a space into it."""
+    with space.write() as transaction:
+        transaction.later("UPDATE spaces SET moving = %(mark)s::text WHERE space = %(space)s", mark=mark)
 
 
 def _protection(space: PostgresSpace) -> Protection:
@@ -84,8 +72,6 @@ def _back_up_of(place: str) -> BackUp:
 
     return back_up
 
-
-_WAIT_SECONDS = 20.0
 
 # One index look-up per space, regardless of the length of its queue.
 _SPACES_OF = """
@@ -119,17 +105,12 @@ class WaitingSpaces:
 
     def names(self) -> Sequence[str]:
         """Return the names of the spaces, the oldest first. Raises `Unavailable`."""
-        with translated(self._place):
-            connection = self._pool.take(timeout=_WAIT_SECONDS)
-            try:
-                with connection.transaction():
-                    connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
-                    spaces_of = _DISTRIBUTED_SPACES_OF if is_distributed(connection) else _SPACES_OF
-                    spaces = " UNION ".join(spaces_of.format(table=table, free=free) for table, free in _FREE.items())
-                    sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
-                    return [name for (name,) in connection.execute(sql)]
-            finally:
-                self._pool.put_back(connection)
+        with connected(self._pool, self._place) as connection, connection.transaction():
+            connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL {FINDING} = 'on'")
+            spaces_of = _DISTRIBUTED_SPACES_OF if is_distributed(connection) else _SPACES_OF
+            spaces = " UNION ".join(spaces_of.format(table=table, free=free) for table, free in _FREE.items())
+            sql = f"SELECT name FROM space_names WHERE space IN ({spaces}) ORDER BY space"  # noqa: S608 - our own SQL
+            return [name for (name,) in connection.execute(sql)]
 
     def close(self) -> None:
         """Return the connections to their pool."""

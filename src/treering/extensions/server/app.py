@@ -219,9 +219,7 @@ def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None
     """Open the keys of a server. Raises `NotFound` if there are none."""
     if serving.keys is None:
         return None
-    space = serving.space
-    if isinstance(space, str):
-        space = Settings.read().space_address(space)
+    space = Settings.read().space_address(serving.space)
     return KeyRing(
         keys=open_access_keys(serving.keys, create=False),
         clock=SystemClock(),

@@ -15,7 +15,7 @@ from treering.core.characters import well_formed_json
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
 from treering.extensions.server.callers import RouteAccess
-from treering.extensions.server.failures import Failure, Refusal
+from treering.extensions.server.failures import Failure, content_type, mislabeled
 from treering.verbs.envelope import Envelope
 from treering.version import __version__
 
@@ -180,16 +180,8 @@ async def read_body(request: Request) -> bytes:
 
     Refuses other content types than JSON (415); `arrival` refuses bodies that are too large (413) or too slow (408).
     """
-    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
-    if label != "application/json":
-        raise Refusal(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            InvalidInput(
-                f"The body is labelled {label!r}." if label else "The body has no Content-Type.",
-                hint="Send JSON with the header Content-Type: application/json.",
-            ),
-            code="unsupported_media_type",
-        )
+    if content_type(request) != "application/json":
+        raise mislabeled(request, "body", "Send JSON with the header Content-Type: application/json.")
     return await request.body()
 
 

@@ -57,13 +57,18 @@ class OpenAIFailure(BaseModel):
 
 
 class Refusal(HTTPException):
-    """A request refused for its HTTP form, or because of the server behind this one."""
+    """A request refused for its HTTP form, or because of the server behind this one.
+
+    `code`: the code of the error. Default: the name of the status.
+    """
 
     def __init__(
-        self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
+        self, status: HTTPStatus, error: TreeringError, *, code: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(status, detail=error.message, headers=dict(headers or {}))
-        self.failure: Failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
+        self.failure: Failure = Failure(
+            code=code or status.name.casefold(), message=error.message, hint=error.hint, details=error.details
+        )
 
 
 def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: Any) -> Refusal:
@@ -71,9 +76,20 @@ def too_many_requests(message: str, hint: str, *, seconds: int = 1, **details: A
     return Refusal(
         HTTPStatus.TOO_MANY_REQUESTS,
         Unavailable(message, hint=hint, details=details),
-        code="too_many_requests",
         headers={"Retry-After": str(seconds)},
     )
+
+
+def content_type(request: Request) -> str:
+    """Return the media type of a body, without parameters; empty if the request names none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+
+
+def mislabeled(request: Request, what: str, hint: str) -> Refusal:
+    """Refuse a body for its content type (415). `what` it is, for the message."""
+    label = content_type(request)
+    message = f"The {what} is labelled {label!r}." if label else f"The {what} has no Content-Type."
+    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, InvalidInput(message, hint=hint))
 
 
 def answer_failures(app: FastAPI) -> None:

@@ -17,7 +17,7 @@ from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.extensions.server.callers import Caller, RouteAccess
-from treering.extensions.server.failures import Refusal
+from treering.extensions.server.failures import Refusal, content_type, mislabeled
 from treering.extensions.server.web.view import HEADERS, respond_alone
 from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys
@@ -239,16 +239,12 @@ class SignIn:
 
 async def _form(request: Request) -> dict[str, list[str]]:
     """Read a small form. Raises `Refusal` for anything else."""
-    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
-    if label != _FORM:
-        raise _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body is labelled {label!r}.", f"Send a form, {_FORM}.")
+    if content_type(request) != _FORM:
+        raise mislabeled(request, "body", f"Send a form, {_FORM}.")
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MOST_BYTES:
-            raise _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The form is too large.", "Send only a key.")
+            error = InvalidInput("The form is too large.", hint="Send only a key.")
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error)
     return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
-
-
-def _refusal(status: HTTPStatus, message: str, hint: str) -> Refusal:
-    return Refusal(status, InvalidInput(message, hint=hint), code=status.name.casefold())

@@ -345,17 +345,17 @@ class UploadAdapter:
         return reader.alone(self._stream, target, origin)
 
 
+@dataclass(frozen=True, slots=True)
 class _UploadReader:
-    def __init__(self, known: AlreadyRead, limits: ReadLimits, formats: Formats, *, redact_secrets: bool) -> None:
-        self._known = known
-        self._limits = limits
-        self._formats = formats
-        self._redact_secrets = redact_secrets
+    known: AlreadyRead
+    limits: ReadLimits
+    formats: Formats
+    redact_secrets: bool
 
     def collected(self, stream: BinaryIO, path: str, origin: str) -> Iterator[Reading] | None:
         """Return the sources of a file with many, or `None` for another file."""
-        file = FileToRead(path, self._limits, redact_secrets=self._redact_secrets)
-        for collection in self._formats.collections_of(path):
+        file = FileToRead(path, self.limits, redact_secrets=self.redact_secrets)
+        for collection in self.formats.collections_of(path):
             stream.seek(0)
             readings = collection.read(stream, file, origin=origin)
             if readings is not None:
@@ -365,19 +365,19 @@ class _UploadReader:
 
     def alone(self, stream: BinaryIO, path: str, origin: str) -> Iterator[Reading]:
         """Return a file as one source."""
-        most = self._formats.max_bytes(path, self._limits)
+        most = self.formats.max_bytes(path, self.limits)
         data = stream.read(most + 1)
         if len(data) > most:
-            yield Skipped(origin, over_limit(stream.seek(0, 2), most, self._limits))
+            yield Skipped(origin, over_limit(stream.seek(0, 2), most, self.limits))
         else:
             yield self._file(data, path, origin)
 
     def unpacked(self, packed: PackedFiles, root: str) -> Iterator[Reading]:
         """Yield the files of an archive, and those it no longer contains."""
         names = {f"{root}#{shown(name)}" for name in packed.names}
-        for file in packed.files(lambda name: self._formats.max_bytes(name, self._limits)):
+        for file in packed.files(lambda name: self.formats.max_bytes(name, self.limits)):
             yield from self._packed_file(file, f"{root}#{shown(file.name)}")
-        for origin in sorted(self._known.fingerprints):
+        for origin in sorted(self.known.fingerprints):
             if not _is_in_archive(origin, names):
                 yield Vanished(origin)
 
@@ -392,16 +392,16 @@ class _UploadReader:
             yield self._file(file.data, file.name, origin)
 
     def _file(self, data: bytes, path: str, origin: str) -> Reading:
-        if self._known.fingerprints.get(origin) == sha256(data).hexdigest():
+        if self.known.fingerprints.get(origin) == sha256(data).hexdigest():
             return Unchanged(origin)
         return draft_file(
             data,
             path=path,
             origin=origin,
             commit=None,
-            limits=self._limits,
-            redact_secrets=self._redact_secrets,
-            formats=self._formats,
+            limits=self.limits,
+            redact_secrets=self.redact_secrets,
+            formats=self.formats,
         )
 
 

@@ -178,7 +178,6 @@ def _check_length(headers: Headers) -> None:
         raise Refusal(
             HTTPStatus.BAD_REQUEST,
             InvalidInput("The request has both Content-Length and Transfer-Encoding.", hint="Send one of them."),
-            code="bad_request",
             headers={"Connection": "close"},
         )
 
@@ -314,7 +313,6 @@ class IncomingBody:
                     hint=f"Send it at once, with at least {bounds.body_rate:,} bytes a second.",
                     details={"received_bytes": self._seen},
                 ),
-                code="request_timeout",
                 headers={"Connection": "close"},
             ) from error
         self._seen += len(message.get("body", b""))

@@ -20,7 +20,7 @@ from treering.core.objects import invalid_fields
 from treering.core.scope import ScopeGiven
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, Schema
-from treering.extensions.server.failures import Refusal, too_many_requests
+from treering.extensions.server.failures import content_type, mislabeled, too_many_requests
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.packed_upload import UploadAdapter
 from treering.extensions.server.running_jobs import RunningJobs
@@ -122,16 +122,8 @@ class UploadEndpoint:
 
 def _check_label(request: Request) -> None:
     """Refuse content types that a browser sends from pages of other sites without a preflight request."""
-    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
-    if label in _SENT_UNASKED:
-        raise Refusal(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            InvalidInput(
-                f"The file is labelled {label!r}." if label else "The file has no Content-Type.",
-                hint="Send its bytes with the header Content-Type: application/octet-stream.",
-            ),
-            code="unsupported_media_type",
-        )
+    if content_type(request) in _SENT_UNASKED:
+        raise mislabeled(request, "file", "Send its bytes with the header Content-Type: application/octet-stream.")
 
 
 def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from treering.core.counting import counted_things
-from treering.core.errors import MissingExtra
+from treering.core.errors import needing
 from treering.surfaces.cli.flags import Access, AsJson, add_group
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer
@@ -90,10 +90,8 @@ def mongodb_status(
 
 @contextmanager
 def _opened_mongodb(address: str, collection: str, vector_index: str, text_index: str) -> "Iterator[MongoWikiMemories]":
-    try:
+    with needing("mongodb", "`treering mongodb`"):
         from treering.extensions.wiki.memories.mongo_store import MongoWikiMemories
-    except ModuleNotFoundError as error:
-        raise MissingExtra("mongodb", needed_for="`treering mongodb`") from error
     store = MongoWikiMemories(address, collection=collection, vector_index=vector_index, text_index=text_index)
     try:
         yield store

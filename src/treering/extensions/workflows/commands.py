@@ -13,7 +13,7 @@ from treering.core.characters import visible_line
 from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.facades import LazyModule
-from treering.surfaces.cli.flags import Access, AsJson, MakingFlags, WriteFlags, add_group
+from treering.surfaces.cli.flags import Access, AsJson, Endpoints, MakingFlags, Nodes, WriteFlags, add_group
 from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import line, say_document, tell
 from treering.surfaces.cli.session import answer, embed_later, opened
@@ -31,14 +31,6 @@ else:
     registry = LazyModule("treering.extensions.workflows.registry")
 
 File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
-Endpoints = Annotated[
-    list[str] | None,
-    Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
-]
-Nodes = Annotated[
-    list[str] | None,
-    Option("--nodes", metavar="MODULE:NAME", help="Your own node type, or a list of them; repeatable."),
-]
 
 
 def add_workflows(app: Typer) -> None:

@@ -3,10 +3,10 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from hashlib import blake2b
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
 from treering.retrieval.index.tables import PackedTable
 from treering.retrieval.index.ties import NumberedTies, Pair, Ties, unpack_ties
+from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.followed_table import FollowedTable, SavedTable
 from treering.stores.rows.passage_log import PassageLog
 
@@ -40,24 +41,40 @@ class GraphRows(PassageLog, Protocol):
 
 K = TypeVar("K", bound=Hashable)
 Rows = TypeVar("Rows", bound=GraphRows)
+T = TypeVar("T")
 
 
-class NodeNames(Protocol):
-    """The names of nodes, by number."""
+class NodeNames(Generic[T]):
+    """The names of nodes, by number, read from the database on demand: a search needs about a hundred.
+
+    Loading all names would take longer than everything else that a search loads.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], AbstractContextManager[T]],
+        numbers_of: Callable[[T, Sequence[str]], Mapping[str, int]],
+        names_of: Callable[[T, Sequence[int]], Mapping[int, str]],
+    ) -> None:
+        self._read = read
+        self._numbers_of = numbers_of
+        self._names_of = names_of
 
     def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the numbers of entity keys. Unknown keys are left out."""
-        ...
+        with rows_of("the graph", hint=REINDEX), self._read() as transaction:
+            return self._numbers_of(transaction, keys)
 
     def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the keys of entities and the ids of objects."""
-        ...
+        with rows_of("the graph", hint=REINDEX), self._read() as transaction:
+            return self._names_of(transaction, numbers)
 
 
 class FollowedGraph(FollowedTable[Rows]):
     """A table of the graph that follows the passage log. Thread-safe."""
 
-    def __init__(self, names: NodeNames, saved: SavedTable[Rows] | None = None) -> None:
+    def __init__(self, names: NodeNames[Any], saved: SavedTable[Rows] | None = None) -> None:
         super().__init__(saved)
         self.table: GraphTable = GraphTable()
         self.names = names
@@ -110,7 +127,7 @@ class FollowedGraphView:
     """
 
     def __init__(
-        self, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None, names: NodeNames
+        self, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None, names: NodeNames[Any]
     ) -> None:
         self._table = table
         self._lock = lock

@@ -1,13 +1,15 @@
 """Jobs in rows: sealed, parsed, and without data about erased objects."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
+from treering.core.objects import Source
 from treering.core.scope import sees
 from treering.ports.index import Change
 from treering.ports.runtime import LONGEST_SECONDS, IsKept, JobRow
@@ -15,6 +17,8 @@ from treering.retrieval.index.projection import Named, origins_in, sources_in
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.packing import json_of, pack_sealed, unpack_sealed
 from treering.stores.rows.read_checks import Body
+
+T = TypeVar("T")
 
 
 def packed_job(job_id: str, row: JobRow) -> bytes:
@@ -75,11 +79,50 @@ def _naming(rows: Iterable[tuple[str, Body]], named: Named) -> Iterator[tuple[st
             yield job, row
 
 
-class WaitingJobs:
-    """Jobs that are stored in the next transaction of their thread (`ports.runtime.JobsInCommits`)."""
+class DatabaseJobs(ABC, Generic[T]):
+    """`ports.runtime.JobLog` in the ledger's database, and the `Follower` that removes erased data from jobs.
 
-    def __init__(self) -> None:
+    Jobs may also be stored in the next transaction of their thread (`ports.runtime.JobsInCommits`).
+    """
+
+    def __init__(
+        self, read: Callable[[], AbstractContextManager[T]], write: Callable[[], AbstractContextManager[T]]
+    ) -> None:
+        self._read = read
+        self._write = write
         self._of_thread = threading.local()
+
+    def save(self, job_id: str, row: JobRow) -> None:
+        """Store the state of a job durably, without data about objects that were erased while it ran."""
+        # In a write transaction, so that no erasure happens in between.
+        with self._write() as transaction:
+            self._keep(transaction, job_id, row, sources_in(row))
+
+    def find(self, job_id: str) -> JobRow | None:
+        """Return a job's last state."""
+        with self._read() as transaction:
+            body = self._body(transaction, job_id)
+        return None if body is None else job_of(job_id, body)
+
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Return the newest jobs at, below or above a scope, the last started ones first."""
+        with self._read() as transaction:
+            return jobs_seen(self._newest(transaction), scope, limit)
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects."""
+        with self._read() as transaction:
+            return jobs_naming(self._all(transaction), object_ids)
+
+    def follow(self, transaction: T, changes: Sequence[Change], /) -> None:
+        """Store the jobs that wait for this transaction, and remove data about erased objects from all jobs."""
+        for job, row, named in self._come_due(changes):
+            self._keep(transaction, job, row, named)
+        if erased := [change for change in changes if change.after is None]:
+            ids = frozenset(change.object_id for change in erased)
+            origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
+            for job, row in changed_by_erasure(list(self._all(transaction)), ids, origins).items():
+                self._put(transaction, job, packed_job(job, row))
 
     @contextmanager
     def kept_in_commit(self, job_id: str, row: JobRow) -> Iterator[IsKept]:
@@ -91,7 +134,7 @@ class WaitingJobs:
         finally:
             rows.pop(job_id, None)
 
-    def come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
+    def _come_due(self, changes: Sequence[Change]) -> Iterator[tuple[str, JobRow, Sequence[str]]]:
         """Yield the waiting jobs with the ids in them that this transaction does not write, and remove them."""
         rows = self._rows()
         for job_id in list(rows):
@@ -101,6 +144,28 @@ class WaitingJobs:
     def _rows(self) -> dict[str, JobRow]:
         waiting: dict[str, JobRow] = self._of_thread.__dict__.setdefault("rows", {})
         return waiting
+
+    def _keep(self, transaction: T, job_id: str, row: JobRow, ids: Sequence[str]) -> None:
+        """Store a job without data about those of the ids that are erased."""
+        erased = self._erased_among(transaction, ids) if ids else frozenset()
+        self._put(transaction, job_id, packed_job(job_id, without_erased(row, erased)))
+
+    @abstractmethod
+    def _body(self, transaction: T, job_id: str) -> Body | None: ...
+
+    @abstractmethod
+    def _all(self, transaction: T) -> Iterable[tuple[str, Body]]: ...
+
+    @abstractmethod
+    def _newest(self, transaction: T) -> Iterable[tuple[str, Body]]:
+        """Return all jobs, the last started ones first."""
+
+    @abstractmethod
+    def _put(self, transaction: T, job_id: str, body: bytes) -> None: ...
+
+    @abstractmethod
+    def _erased_among(self, transaction: T, ids: Sequence[str]) -> Set[str]:
+        """Return the ids that are in the audit log, but no longer in the ledger."""
 
 
 def _origins(row: JobRow, ids: Set[str]) -> list[str]:

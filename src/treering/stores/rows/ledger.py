@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Generic, Protocol, TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.errors import Corrupt
@@ -34,6 +34,7 @@ from treering.ports.ledger import (
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import rows_of
 from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.objects import StoredObjects
 from treering.stores.rows.read_checks import ReadChecks
 from treering.stores.rows.records import events_in_batches, records_of
 from treering.stores.rows.session import LedgerSession
@@ -47,28 +48,10 @@ _IDS_PER_OBJECT = 100
 """Ids of a whole selection that are read at a time, for each object that is read at a time: a list may be sorted."""
 
 
-class _Objects(Protocol):
-    def current(self, identities: Iterable[str], altered: Altered | None = None) -> Mapping[str, Object]: ...
-
-    def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> Mapping[str, Object]: ...
-
-    def revision(self, identity: str, number: int) -> Object | None: ...
-
-    def revisions(self, identity: str) -> Sequence[Object]: ...
-
-    def segment(self, source_id: str, segment_id: str) -> Segment | None: ...
-
-    def segments(
-        self, places: Sequence[tuple[str, str]], altered: Altered | None = None
-    ) -> Mapping[tuple[str, str], Segment]: ...
-
-    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]: ...
-
-
 class Snapshot(ABC):
     """The reads of `ports.ledger.Ledger` in one snapshot."""
 
-    def __init__(self, objects: _Objects, log: LogReads) -> None:
+    def __init__(self, objects: StoredObjects, log: LogReads) -> None:
         self.log = log
         self._objects = objects
 

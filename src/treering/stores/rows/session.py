@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.objects import Object
 from treering.core.patch import PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.draft import Erased, View, Write
@@ -129,8 +128,8 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
             self._changes += changes_of(write, event.seq)
         self._log_writes.keep_events(result.events)
         self._log_writes.keep_records(result.records)
-        if erased := [write.before for write in planned.writes if isinstance(write, Erased)]:
-            self._note_erased(erased, result.receipt.sequence)
+        if any(isinstance(write, Erased) for write in planned.writes):
+            self._note_erased(result.receipt.sequence)
 
     def keep_notice(self, notice: Notice) -> None:
         """Store an event about a patch, and the patch's record."""
@@ -158,6 +157,5 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
     def _store(self, writes: Sequence[tuple[Write, int, str]]) -> None:
         """Store writes, each with its sequence number and the stored form of the object."""
 
-    @abstractmethod
-    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:
-        """Remove data about erased objects outside the ledger's tables."""
+    def _note_erased(self, sequence: int) -> None:
+        """Note that a patch erased objects, if their pages must be overwritten later."""

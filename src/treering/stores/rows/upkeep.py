@@ -4,6 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 from zlib import crc32
 
@@ -224,53 +225,45 @@ class Replay(ABC):
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class IndexUpkeep(Generic[T]):
     """`ports.index.Upkeep` over a database. `read` and `write` open a transaction, `read_whole` one for long checks."""
 
-    def __init__(
-        self,
-        replay: Callable[[T], Replay],
-        *,
-        read: Callable[[], AbstractContextManager[T]],
-        write: Callable[[], AbstractContextManager[T]],
-        read_whole: Callable[[], AbstractContextManager[T]],
-        step_seconds: float,
-    ) -> None:
-        self._replay = replay
-        self._read = read
-        self._write = write
-        self._read_whole = read_whole
-        self._step_seconds = step_seconds
+    replay: Callable[[T], Replay]
+    read: Callable[[], AbstractContextManager[T]]
+    write: Callable[[], AbstractContextManager[T]]
+    read_whole: Callable[[], AbstractContextManager[T]]
+    step_seconds: float
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the passages, queued texts and graph records of objects, even during a rebuild."""
-        with rows_of("the index", hint=REINDEX), self._read() as transaction:
-            return self._replay(transaction).remains(object_ids)
+        with rows_of("the index", hint=REINDEX), self.read() as transaction:
+            return self.replay(transaction).remains(object_ids)
 
     def behind(self) -> Behind:
         """Return the progress of a rebuild in steps."""
-        with self._read() as transaction:
-            return self._replay(transaction).progress()
+        with self.read() as transaction:
+            return self.replay(transaction).progress()
 
     def advance(self) -> Behind:
         """Run one step of a rebuild, and return its progress."""
         behind = self.behind()
         if not behind.total:
             return behind
-        with self._write() as transaction:
-            behind = self._replay(transaction).advance(seconds=self._step_seconds)
-        time.sleep(self._step_seconds / 10)  # let writers take their turn
+        with self.write() as transaction:
+            behind = self.replay(transaction).advance(seconds=self.step_seconds)
+        time.sleep(self.step_seconds / 10)  # let writers take their turn
         return behind
 
     def rebuild(self) -> int:
         """Rebuild all passages from the ledger; return their number."""
-        with self._write() as transaction:
-            return self._replay(transaction).rebuild()
+        with self.write() as transaction:
+            return self.replay(transaction).rebuild()
 
     def differences(self) -> Sequence[str]:
         """Compare the index with a rebuild, and describe the differences (the first twenty). Changes nothing."""
-        with rows_of("the index", hint=REINDEX), self._read_whole() as transaction:
-            return self._replay(transaction).differences()
+        with rows_of("the index", hint=REINDEX), self.read_whole() as transaction:
+            return self.replay(transaction).differences()
 
 
 class CarriedIndex(Generic[T]):
@@ -310,7 +303,17 @@ class FollowingIndex(ABC, Generic[T]):
     carried: CarriedIndex[T] | None = None
     """The source to copy from, in the index of a copied space."""
 
-    def __init__(self, vectors: DatabaseVectors[T], extractor: Extractor | None, most_at_once: int) -> None:
+    def __init__(
+        self,
+        vectors: DatabaseVectors[T],
+        extractor: Extractor | None,
+        most_at_once: int,
+        *,
+        read: Callable[[], AbstractContextManager[T]],
+        kept_ties: Callable[[T, Sequence[Part]], Mapping[Part, Ties]],
+    ) -> None:
+        self._read = read
+        self._kept_ties = kept_ties
         self._extractor = extractor or BuiltInExtractor()
         self.vectors = vectors
         self._most_at_once = most_at_once
@@ -330,9 +333,10 @@ class FollowingIndex(ABC, Generic[T]):
         """The number of vectors copied from the source."""
         return self.carried.vectors if self.carried else 0
 
-    @abstractmethod
     def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
         """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
+        with rows_of("the graph", hint=REINDEX), self._read() as transaction:
+            return self._kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     @abstractmethod
     def replay(self, transaction: T, /) -> Replay:

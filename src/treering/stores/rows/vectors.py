@@ -23,6 +23,9 @@ QUICK = "quick:"
 
 T = TypeVar("T")
 
+PackedVector = tuple[int, bytes, bytes]
+"""The number of a text, the stored form of its vector, and the digest of both."""
+
 
 class DatabaseVectors(ABC, Generic[T]):
     """`ports.search.Vectors` over the ledger's database. Thread-safe.
@@ -98,16 +101,10 @@ class DatabaseVectors(ABC, Generic[T]):
         waiting = self._waiting_among(transaction, list(gists)) if gists else []
         if not waiting:
             return
-        texts = [gists[text] for text in waiting]
-        stored = [
-            stored_vector(vector, model=self._model, dimension=self._dimension)
-            for vector in embedder.embed_documents(texts)
-        ]
-        digests = [
-            vector_digest(self._model, bytes.fromhex(digest(text)), vector)
-            for text, vector in zip(texts, stored, strict=True)
-        ]
-        self._keep_waiting(transaction, list(zip(waiting, stored, digests, strict=True)))
+        vectors = zip(waiting, embedder.embed_documents([gists[text] for text in waiting]), strict=True)
+        self._keep_waiting(
+            transaction, [(text, *self._packed(digest(gists[text]), vector)) for text, vector in vectors]
+        )
 
     def keep_known(self, transaction: T, gists: Mapping[int, str], other: KeptVectors) -> list[int]:
         """Store the vectors that another index has of some texts; return the numbers of these texts.
@@ -116,23 +113,18 @@ class DatabaseVectors(ABC, Generic[T]):
         """
         hashes = {text: digest(gist) for text, gist in gists.items()}
         known = other.known(list(hashes.values()))
-        rows = []
-        for text, text_hash in hashes.items():
-            if text_hash in known:
-                stored = stored_vector(known[text_hash], model=self._model, dimension=self._dimension)
-                rows.append((text, stored, vector_digest(self._model, bytes.fromhex(text_hash), stored)))
-        self._keep(transaction, rows)
-        return [text for text, _, _ in rows]
+        texts = [text for text, text_hash in hashes.items() if text_hash in known]
+        self._keep(transaction, [(text, *self._packed(hashes[text], known[hashes[text]])) for text in texts])
+        return texts
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         """Store the vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
-        stored = {
-            bytes.fromhex(text_hash): stored_vector(vector, model=self._model, dimension=self._dimension)
-            for text_hash, vector in vectors.items()
-        }
-        if stored:
+        packed = {text_hash: self._packed(text_hash, vector) for text_hash, vector in vectors.items()}
+        if packed:
             with rows_of("the index", hint=REINDEX), self._hold_to_write() as transaction:
-                self._add(transaction, stored)
+                # A missing text was erased or rewritten while it was being embedded.
+                texts = self._texts_with(transaction, list(map(bytes.fromhex, packed)))
+                self._add(transaction, [(text, *packed[text_hash.hex()]) for text, text_hash in texts.items()])
 
     def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
         """Return the undamaged vectors of texts, by content hash."""
@@ -147,6 +139,11 @@ class DatabaseVectors(ABC, Generic[T]):
             if not self._model_id:  # the first write with a quick embedding registers the model
                 self.recognise(transaction)
             yield transaction
+
+    def _packed(self, text_hash: str, vector: Vector) -> tuple[bytes, bytes]:
+        """Return the stored form of a vector and the digest that binds it to its text."""
+        stored = stored_vector(vector, model=self._model, dimension=self._dimension)
+        return stored, vector_digest(self._model, bytes.fromhex(text_hash), stored)
 
     @abstractmethod
     def _find_model(self, transaction: T) -> int | None: ...
@@ -180,19 +177,23 @@ class DatabaseVectors(ABC, Generic[T]):
         """Return the texts that may wait for an embedding."""
 
     @abstractmethod
-    def _keep(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Store vectors (number of the text, stored form, digest) of texts that are not queued yet."""
+    def _texts_with(self, transaction: T, hashes: Sequence[bytes]) -> Mapping[int, bytes]:
+        """Return the content hashes of the texts that exist, by number."""
 
     @abstractmethod
-    def _keep_waiting(self, transaction: T, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Store the vectors (number of the text, stored form, digest) of texts that still wait."""
+    def _keep(self, transaction: T, rows: Sequence[PackedVector]) -> None:
+        """Store the vectors of texts that are not queued yet."""
+
+    @abstractmethod
+    def _keep_waiting(self, transaction: T, rows: Sequence[PackedVector]) -> None:
+        """Store the vectors of texts that still wait."""
 
     @abstractmethod
     def _objects(self, transaction: T, object_ids: Sequence[str]) -> Iterable[Object]: ...
 
     @abstractmethod
-    def _add(self, transaction: T, stored: Mapping[bytes, bytes]) -> None:
-        """Store vectors by content hash, and remove the texts from the queue."""
+    def _add(self, transaction: T, rows: Sequence[PackedVector]) -> None:
+        """Store vectors, and remove the texts from the queue."""
 
     @abstractmethod
     def _kept(self, transaction: T, hashes: Sequence[bytes]) -> Iterable[tuple[bytes, bytes, bytes | None]]:

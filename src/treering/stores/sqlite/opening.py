@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from functools import partial
 
-from treering.ports.stores import Needs, Stores
+from treering.ports.stores import IncomingCopy, Needs, Stores
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 from treering.stores.sqlite.index.index import SqliteIndex
@@ -22,7 +22,8 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         database = Database(address.place, create=needs.create, arriving=needs.arriving)
         closing.callback(database.close)
         index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
-        jobs = SqliteJobs(database)
+        arrival = IncomingCopy(partial(_mark, database, ARRIVING_ID), partial(_mark, database, APPLICATION_ID))
+        jobs = SqliteJobs(database.read, database.write)
         ledger = SqliteLedger(
             database,
             clock=needs.clock,
@@ -42,24 +43,11 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             note_answer=partial(note_answer, address.file) if address.file else None,
             ready=ReadyFiles(address.file) if address.file else None,
             feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
-            arrival=SqliteArrival(database) if needs.arriving else None,
+            arrival=arrival if needs.arriving else None,
         )
 
 
-class SqliteArrival:
-    """Marks the file of a space as an unfinished copy, by its application id."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def begin(self) -> None:
-        """Durably refuse everyone who opens the space, and all writes except those of the copy."""
-        self._mark(ARRIVING_ID)
-
-    def end(self) -> None:
-        """Allow the space to be used."""
-        self._mark(APPLICATION_ID)
-
-    def _mark(self, application: int) -> None:
-        with self._database.write() as connection:
-            connection.pragma("application_id", application)
+def _mark(database: Database, application: int) -> None:
+    """Write who may open the file: everyone, or only the program that copies a space into it."""
+    with database.write() as connection:
+        connection.pragma("application_id", application)

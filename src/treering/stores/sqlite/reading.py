@@ -36,21 +36,9 @@ def written_state(connection: apsw.Connection) -> _State:
 Integers = npt.NDArray[np.int64]
 
 
-_SHOWN = (
-    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
-    "WHERE live = 1 AND until_seq IS NULL"
-)
-
-
 def integers(joined: str | None) -> Integers:
     """Parse the integers that `group_concat` joined. Passing one text is faster than passing many rows."""
     return np.fromstring(joined or "", np.int64, sep=",")
-
-
-def shown_passages(connection: apsw.Connection) -> tuple[Integers, Integers, Integers]:
-    """Return the keys of all current passages, with the numbers of their scopes and texts."""
-    keys, scopes, texts = map(integers, next(connection.execute(_SHOWN)))
-    return keys, scopes, texts
 
 
 _FEW_AT_ONCE = 500  # values in one statement

@@ -13,6 +13,18 @@ from treering.surfaces.cli.help import Command, shipped_modes
 from treering.surfaces.cli.printing import say
 
 AsJson = Annotated[bool, Option("--json", help="Print only the report, as JSON.")]
+Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")]
+MaxTokens = Annotated[
+    int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
+]
+Endpoints = Annotated[
+    list[str] | None,
+    Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+]
+Nodes = Annotated[
+    list[str] | None,
+    Option("--nodes", metavar="MODULE:NAME", help="Your own node type, or a list of them; repeatable."),
+]
 _FURTHER = "parts"
 
 
@@ -67,10 +79,7 @@ class WriteFlags:
 class ModelFlags:
     """Language models, the limit of their requests, and additional types of workflow nodes."""
 
-    endpoint: Annotated[
-        list[str] | None,
-        Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
-    ] = None
+    endpoint: Endpoints = None
     endpoint_url: Annotated[
         str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that serves all the models.")
     ] = ""
@@ -79,10 +88,7 @@ class ModelFlags:
         Option("--scripted", metavar="FILE", help="Prepared answers, in order, or a list per endpoint."),
     ] = None
     max_requests: Annotated[int, Option("--max-requests", min=0, help="At most this many model requests.")] = 200
-    nodes: Annotated[
-        list[str] | None,
-        Option("--nodes", metavar="MODULE:NAME", help="Your own node type, or a list of them; repeatable."),
-    ] = None
+    nodes: Nodes = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +107,7 @@ class MakingFlags(ModelFlags):
 class Calling:
     """The parts of a call that all verbs have."""
 
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")] = (
-        "/"
-    )
+    scope: Scope = "/"
     input: Annotated[
         str, Option("--input", metavar="JSON|@FILE|-", help="The input as a JSON object, from a file, or from stdin.")
     ] = ""
@@ -117,9 +121,7 @@ class QueryFlags:
     """Options of a query."""
 
     limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most this many results.")] = None
-    max_tokens: Annotated[
-        int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
-    ] = None
+    max_tokens: MaxTokens = None
     as_of: Annotated[
         str | None,
         Option("--as-of", metavar="WHEN", help="Show the content recorded by an ISO time, day or sequence number."),

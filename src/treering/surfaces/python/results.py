@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from treering.core.canonical import is_object
 from treering.core.characters import one_line
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from treering.verbs.query.recent import RecentChange, RecentReport
     from treering.verbs.query.search import SearchReport
     from treering.verbs.shown_hits import ShownHit
+
+Item = TypeVar("Item")
 
 _FILE = "file:"
 _TITLE_CHARS = 60
@@ -86,31 +88,38 @@ class SearchHit:
         return f"<{self.shown.kind.replace('_', ' ').capitalize()} {name}>"
 
 
-class Hits(Sequence[SearchHit]):
-    """The hits of a search, best first."""
+class _Items(Sequence[Item]):
+    """The items of a report, as a sequence."""
 
-    def __init__(self, report: "SearchReport") -> None:
-        self.report = report
-        self._hits = tuple(SearchHit(one) for one in report.hits)
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = tuple(items)
 
     @overload
-    def __getitem__(self, place: int) -> SearchHit: ...
+    def __getitem__(self, place: int) -> Item: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[SearchHit, ...]: ...
-    def __getitem__(self, place: int | slice) -> SearchHit | tuple[SearchHit, ...]:
-        """Return a hit, or some of them."""
-        return self._hits[place]
+    def __getitem__(self, place: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, place: int | slice) -> Item | tuple[Item, ...]:
+        """Return an item, or some of them."""
+        return self._items[place]
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._hits)
+        return len(self._items)
+
+
+class Hits(_Items[SearchHit]):
+    """The hits of a search, best first."""
+
+    def __init__(self, report: "SearchReport") -> None:
+        super().__init__([SearchHit(one) for one in report.hits])
+        self.report = report
 
     def __str__(self) -> str:
         """Return all hits, or why there are none, then the commands or commits asked for, and warnings."""
         facts = ["\n".join([f"The {name}:", *lines]) for name, lines in self.report.project_facts()]
         empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
         warnings = [f"Warning: {one}" for one in self.report.warnings]
-        hits = [f"{number}  {hit}" for number, hit in enumerate(self._hits, 1)]
+        hits = [f"{number}  {hit}" for number, hit in enumerate(self, 1)]
         return "\n\n".join([*hits, *empty, *facts, *warnings])
 
     def __repr__(self) -> str:
@@ -118,23 +127,13 @@ class Hits(Sequence[SearchHit]):
         return f"<Hits: {counted_things(len(self), 'hit')}>"
 
 
-class Pack(Sequence["PackItem"]):
+class Pack(_Items["PackItem"]):
     """The knowledge for a task. `str(pack)` is the text for an agent, with recalled text marked as data."""
 
     def __init__(self, report: "ContextReport") -> None:
+        items: Sequence[PackItem] = report.pack.items
+        super().__init__(items)
         self.report = report
-
-    @overload
-    def __getitem__(self, place: int) -> "PackItem": ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple["PackItem", ...]: ...
-    def __getitem__(self, place: int | slice) -> "PackItem | tuple[PackItem, ...]":
-        """Return an item, or some of them."""
-        return self.report.pack.items[place]
-
-    def __len__(self) -> int:
-        """Return how many items there are."""
-        return len(self.report.pack.items)
 
     def __str__(self) -> str:
         """Return the pack as Markdown."""
@@ -161,23 +160,13 @@ class Brief:
         return f"<Brief: {counted_things(total, 'entry')}>"
 
 
-class Log(Sequence["RecentChange"]):
+class Log(_Items["RecentChange"]):
     """Changes, newest first."""
 
     def __init__(self, report: "RecentReport") -> None:
+        changes: Sequence[RecentChange] = report.changes
+        super().__init__(changes)
         self.report = report
-
-    @overload
-    def __getitem__(self, place: int) -> "RecentChange": ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple["RecentChange", ...]: ...
-    def __getitem__(self, place: int | slice) -> "RecentChange | tuple[RecentChange, ...]":
-        """Return a change, or some of them."""
-        return self.report.changes[place]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.report.changes)
 
     def __str__(self) -> str:
         """Return a line for each change; links are left out, and an ingest or a merge is one line."""

@@ -101,7 +101,7 @@ def open_space(
     """
     settings = Settings.read()
     opening = Opening(
-        address=address if isinstance(address, Address) else settings.space_address(address),
+        address=settings.space_address(address),
         settings=settings,
         author=author(actor, channel, settings),
         anchor=anchor,
@@ -126,10 +126,8 @@ def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPl
     `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
-    place = address if isinstance(address, Address) else settings.space_address(address)
-    return wiring.open_ledger(
-        Opening(place, settings, author(None, "agent", settings), anchor=anchor, create=create, background=False)
-    )
+    place, by = settings.space_address(address), author(None, "agent", settings)
+    return wiring.open_ledger(Opening(place, settings, by, anchor=anchor, create=create, background=False))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

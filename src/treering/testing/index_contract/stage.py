@@ -291,10 +291,6 @@ class IndexedSpace(LedgerWriter):
         part = item.segments[place].segment_id if isinstance(item, Source) else ""
         return self.keys(item, **reach)[part]
 
-    def all_keys(self, items: Iterable[Object], **reach: Any) -> Mapping[int, tuple[str, str]]:
-        """Return object id and part of all passages of objects, by key."""
-        return {key: (item.id, part) for item in items for part, key in self.keys(item, **reach).items()}
-
 
 class IndexStage:
     """A space, its clock and a builder. A subclass gives `open_index`."""

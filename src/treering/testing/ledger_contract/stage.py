@@ -1,6 +1,6 @@
 """The fixtures that the parts of the contract share."""
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -11,6 +11,8 @@ from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
+
+_Item = TypeVar("_Item", Source, Knowledge, Node, WorkItem)
 
 
 class OpenLedger(Protocol):
@@ -42,29 +44,27 @@ def contents(ledger: Ledger) -> list[str]:
 
 def source_of(ledger: Ledger, identity: str) -> Source:
     """Read a source."""
-    item = ledger.get(identity)
-    assert isinstance(item, Source)
-    return item
+    return _read(ledger, identity, Source)
 
 
 def knowledge_of(ledger: Ledger, identity: str) -> Knowledge:
     """Read a piece of knowledge."""
-    item = ledger.get(identity)
-    assert isinstance(item, Knowledge)
-    return item
+    return _read(ledger, identity, Knowledge)
 
 
 def node_of(ledger: Ledger, identity: str) -> Node:
     """Read a node."""
-    item = ledger.get(identity)
-    assert isinstance(item, Node)
-    return item
+    return _read(ledger, identity, Node)
 
 
 def work_of(ledger: Ledger, identity: str) -> WorkItem:
     """Read a work item."""
+    return _read(ledger, identity, WorkItem)
+
+
+def _read(ledger: Ledger, identity: str, wanted: type[_Item]) -> _Item:
     item = ledger.get(identity)
-    assert isinstance(item, WorkItem)
+    assert isinstance(item, wanted)
     return item
 
 

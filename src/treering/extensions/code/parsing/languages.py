@@ -21,12 +21,15 @@ Shows = Callable[[str, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class CodeLanguage:
-    """One language. `queries` name the `.scm` files that together find its definitions and imports."""
+    """One language. `queries` name the `.scm` files that together find its definitions and imports.
+
+    If `wheel` or `queries` is empty, the language's name is used.
+    """
 
     name: str
-    wheel: str
-    queries: tuple[str, ...]
     shows: Shows
+    wheel: str = ""
+    queries: tuple[str, ...] = ()
     loader: str = "language"
     separator: str = "."
     """Joins a container and its member in a qualified name."""
@@ -68,10 +71,12 @@ _posix_path = lru_cache(maxsize=256)(PurePosixPath)
 @cache
 def parsing_of(language: CodeLanguage) -> Parsing:
     """Load the grammar and compile the query of a language, once per process."""
-    module = importlib.import_module(f"tree_sitter_{language.wheel}")
+    module = importlib.import_module(f"tree_sitter_{language.wheel or language.name}")
     grammar = Grammar(getattr(module, language.loader)())
     folder = files(__package__) / "queries"
-    source = "\n".join((folder / f"{name}.scm").read_text(encoding="utf-8") for name in language.queries)
+    source = "\n".join(
+        (folder / f"{name}.scm").read_text(encoding="utf-8") for name in language.queries or (language.name,)
+    )
     return Parsing(grammar, Query(grammar, source))
 
 
@@ -117,8 +122,6 @@ _ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
 _TABLE = (
     CodeLanguage(
         "python",
-        "python",
-        ("python",),
         _plain_name,
         wrappers=frozenset({"decorated_definition"}),
         leads=("#",),
@@ -129,70 +132,38 @@ _TABLE = (
     ),
     CodeLanguage(
         "javascript",
-        "javascript",
-        ("ecma", "javascript"),
         _exported,
+        queries=("ecma", "javascript"),
         wrappers=_ECMA_WRAPPERS,
         shows_member=_open_member,
     ),
-    CodeLanguage(
-        "typescript",
-        "typescript",
-        ("ecma", "typescript"),
-        _exported,
-        loader="language_typescript",
-        wrappers=_ECMA_WRAPPERS,
-        shows_member=_open_member,
+    *(
+        CodeLanguage(
+            name,
+            _exported,
+            wheel="typescript",
+            queries=("ecma", "typescript"),
+            loader=f"language_{name}",
+            wrappers=_ECMA_WRAPPERS,
+            shows_member=_open_member,
+        )
+        for name in ("typescript", "tsx")
     ),
-    CodeLanguage(
-        "tsx",
-        "typescript",
-        ("ecma", "typescript"),
-        _exported,
-        loader="language_tsx",
-        wrappers=_ECMA_WRAPPERS,
-        shows_member=_open_member,
-    ),
-    CodeLanguage("go", "go", ("go",), _capital),
-    CodeLanguage(
-        "rust",
-        "rust",
-        ("rust",),
-        _marked_pub,
-        separator="::",
-        leads=("//", "#["),
-        blocks=(("/*", "*/"), ("#[", "]")),
-    ),
-    CodeLanguage("java", "java", ("java",), _not_hidden, constants="upper"),
-    CodeLanguage("c", "c", ("c",), _not_static),
+    CodeLanguage("go", _capital),
+    CodeLanguage("rust", _marked_pub, separator="::", leads=("//", "#["), blocks=(("/*", "*/"), ("#[", "]"))),
+    CodeLanguage("java", _not_hidden, constants="upper"),
+    CodeLanguage("c", _not_static),
     CodeLanguage(
         "cpp",
-        "cpp",
-        ("c", "cpp"),
         _not_static,
+        queries=("c", "cpp"),
         separator="::",
         wrappers=frozenset({"template_declaration"}),
     ),
-    CodeLanguage("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//",)),
-    CodeLanguage(
-        "ruby",
-        "ruby",
-        ("ruby",),
-        _plain_name,
-        separator="::",
-        leads=("#",),
-        blocks=(("=begin", "=end"),),
-    ),
-    CodeLanguage(
-        "php",
-        "php",
-        ("php",),
-        _not_hidden,
-        loader="language_php",
-        separator="::",
-        leads=("//", "#"),
-    ),
-    CodeLanguage("bash", "bash", ("bash",), _plain_name, leads=("#",), blocks=(), constants="upper"),
+    CodeLanguage("csharp", _not_hidden, wheel="c_sharp", leads=("//",)),
+    CodeLanguage("ruby", _plain_name, separator="::", leads=("#",), blocks=(("=begin", "=end"),)),
+    CodeLanguage("php", _not_hidden, loader="language_php", separator="::", leads=("//", "#")),
+    CodeLanguage("bash", _plain_name, leads=("#",), blocks=(), constants="upper"),
 )
 
 LANGUAGES = {language.name: language for language in _TABLE}

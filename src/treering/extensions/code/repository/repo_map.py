@@ -234,25 +234,25 @@ def _is_aside(path: str) -> bool:
 
 
 def _languages(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
-    size: Counter[str] = Counter()
-    files: Counter[str] = Counter()
-    for entry in entries:
-        language = counted_language(entry.path)
-        if language:
-            size[language.name] += entry.size
-            files[language.name] += 1
-    return [{"name": name, "files": files[name], "bytes": size[name]} for name, _ in size.most_common(_LISTED)]
+    languages = ((counted_language(entry.path), entry) for entry in entries)
+    counts = _counts((language.name, entry) for language, entry in languages if language)
+    ordered = sorted(counts, key=lambda name: -counts[name]["bytes"])
+    return [{"name": name, **counts[name]} for name in ordered[:_LISTED]]
 
 
 def _layout(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
-    size: Counter[str] = Counter()
-    files: Counter[str] = Counter()
-    for entry in entries:
-        first, slash, _ = entry.path.partition("/")
-        size[first + slash] += entry.size
-        files[first + slash] += 1
-    ordered = sorted(size, key=lambda path: (not path.endswith("/"), path))
-    return [{"path": path, "files": files[path], "bytes": size[path]} for path in ordered[: 2 * _LISTED]]
+    counts = _counts(("".join(entry.path.partition("/")[:2]), entry) for entry in entries)
+    ordered = sorted(counts, key=lambda path: (not path.endswith("/"), path))
+    return [{"path": path, **counts[path]} for path in ordered[: 2 * _LISTED]]
+
+
+def _counts(named: Iterable[tuple[str, TreeEntry]]) -> dict[str, dict[str, int]]:
+    """Return the number of files and their bytes by name."""
+    counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: {"files": 0, "bytes": 0})
+    for name, entry in named:
+        counts[name]["files"] += 1
+        counts[name]["bytes"] += entry.size
+    return counts
 
 
 def _hot_spot(one: PathHistory) -> dict[str, Any]:
@@ -270,17 +270,19 @@ def _commit(one: CommitFiles) -> dict[str, str]:
 
 def _together(history: RepoHistory) -> dict[str, Any]:
     """Return pairs of paths as indexes into a list, because most paths are in several pairs."""
-    paths = sorted({path for pair in history.together for path in (pair.one, pair.other)})
-    at = {path: place for place, path in enumerate(paths)}
+    at = _numbered(path for pair in history.together for path in (pair.one, pair.other))
     pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
-    return {"commits": history.commits, "paths": paths, "pairs": pairs}
+    return {"commits": history.commits, "paths": [*at], "pairs": pairs}
 
 
 def _subjects(commits: Sequence[CommitFiles]) -> dict[str, Any]:
     """Return subjects of commits with the files they touched, as indexes into a list."""
-    paths = sorted({path for commit in commits for path in commit.paths})
-    at = {path: place for place, path in enumerate(paths)}
-    return {"paths": paths, "commits": [[one.subject, *(at[path] for path in one.paths)] for one in commits]}
+    at = _numbered(path for commit in commits for path in commit.paths)
+    return {"paths": [*at], "commits": [[one.subject, *(at[path] for path in one.paths)] for one in commits]}
+
+
+def _numbered(paths: Iterable[str]) -> dict[str, int]:
+    return {path: place for place, path in enumerate(sorted(set(paths)))}
 
 
 def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:

@@ -147,7 +147,7 @@ def upstream_failure(error: httpx.HTTPError) -> Refusal:
 
 
 def _refusal(status: HTTPStatus, message: str, *, hint: str) -> Refusal:
-    return Refusal(status, Unavailable(message, hint=hint), code=status.name.casefold())
+    return Refusal(status, Unavailable(message, hint=hint))
 
 
 def _passes(name: str, excluded: Iterable[str]) -> bool:

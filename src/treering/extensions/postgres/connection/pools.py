@@ -16,6 +16,7 @@ from treering.extensions.postgres.connection.transactions import PreparingConnec
 from treering.ports.runtime import uninterrupted
 
 _IDLE_SECONDS = 300.0
+_SECONDS = 20.0
 _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
 
@@ -125,8 +126,18 @@ def give_back(pool: Connections, connection: PreparingConnection) -> None:
     pool.put_back(connection)
 
 
+@contextmanager
+def connected(pool: Pool, place: str) -> Iterator[PreparingConnection]:
+    """Lend a connection outside a space's transactions. Errors name `place`."""
+    with translated(place):
+        connection = pool.take(timeout=_SECONDS)
+        try:
+            yield connection
+        finally:
+            give_back(pool, connection)
+
+
 _FEWEST = 2
-_SECONDS = 20.0
 
 
 def _nothing_noted(_space: int, _sequence: int) -> None:

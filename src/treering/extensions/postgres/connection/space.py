@@ -9,8 +9,8 @@ from dataclasses import replace
 import psycopg
 
 from treering.core.audit import Anchor
-from treering.core.errors import TreeringError, Unavailable
-from treering.extensions.postgres.connection.failures import closed, locked, translation
+from treering.core.errors import Unavailable
+from treering.extensions.postgres.connection.failures import closed, locked, translated
 from treering.extensions.postgres.connection.pools import Connections
 from treering.extensions.postgres.connection.primary import (
     BESIDE,
@@ -74,7 +74,7 @@ class PostgresSpace:
         If reads may be late (`ports.runtime`), a replica answers that is recent enough.
         """
         check_interrupt()
-        with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:
+        with translated(self.place), self._transaction(READ, late=current_late_reads()) as transaction:
             yield transaction
 
     @contextmanager
@@ -85,7 +85,7 @@ class PostgresSpace:
         statement.
         """
         check_interrupt()
-        with self._translated(), self._transaction(READ, late=current_late_reads(), ends=True) as transaction:
+        with translated(self.place), self._transaction(READ, late=current_late_reads(), ends=True) as transaction:
             yield transaction
 
     @contextmanager
@@ -94,7 +94,7 @@ class PostgresSpace:
 
         Does not block them either. Each change must be a single statement.
         """
-        with self._translated(), self._transaction(BESIDE) as transaction:
+        with translated(self.place), self._transaction(BESIDE) as transaction:
             yield transaction
             transaction.commit()
 
@@ -105,7 +105,7 @@ class PostgresSpace:
         Raises `Unavailable` if others hold it for longer than the timeout.
         """
         deadline = self._deadline()
-        with self._translated(), self._in_turn(deadline), self._transaction(WRITE, deadline) as transaction:
+        with translated(self.place), self._in_turn(deadline), self._transaction(WRITE, deadline) as transaction:
             yield transaction
             check_interrupt()
             try:
@@ -126,16 +126,6 @@ class PostgresSpace:
             self._primary.give_up()
             if self._replica:
                 self._replica.close()
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Convert errors of the driver, with the address of the space."""
-        try:
-            yield
-        except TreeringError:
-            raise
-        except psycopg.Error as error:
-            raise translation(self.place, error) from error
 
     def _deadline(self) -> float:
         if self._closed:

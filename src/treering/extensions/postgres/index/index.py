@@ -22,10 +22,9 @@ from treering.extensions.postgres.index.text import PostgresTextSearch, Query, o
 from treering.extensions.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
 from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
-from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties
+from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.damage import REINDEX, rows_of
-from treering.stores.rows.fold import Part
-from treering.stores.rows.graph import FollowedGraph, FollowedGraphView
+from treering.stores.rows.graph import FollowedGraph, FollowedGraphView, NodeNames
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
 
@@ -45,7 +44,7 @@ class PostgresIndex(FollowingIndex[Transaction]):
     ) -> None:
         self._space = space
         self.vectors: PostgresVectors = PostgresVectors(space, model_id, dimension)
-        super().__init__(self.vectors, extractor, most_at_once)
+        super().__init__(self.vectors, extractor, most_at_once, read=space.read, kept_ties=kept_ties)
         if quick and quick.model_id != model_id:
             self.quick: PostgresQuickVectors | None = PostgresQuickVectors(space, quick, (model_id, dimension))
         self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
@@ -59,11 +58,6 @@ class PostgresIndex(FollowingIndex[Transaction]):
     def replay(self, transaction: Transaction) -> PostgresReplay:
         """Return the replay for a transaction."""
         return PostgresReplay(transaction, self._extractor, at_once=self._at_once, carried=self.carried)
-
-    def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
-        """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
-        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
-            return kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     def read_ahead(self, transaction: Transaction) -> None:
         """Read the data that any change needs."""
@@ -82,33 +76,13 @@ class PostgresGraph:
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
-        self._followed = FollowedGraph[PostgresGraphRows](PostgresNames(space))
+        self._followed = FollowedGraph[PostgresGraphRows](NodeNames(space.read, numbers_of, names_of))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the current graph for a read at the scope of `reach`."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
             [seen] = sights_and_states(transaction, [reach])
             return self._followed.view(PostgresGraphRows(transaction), seen.scopes)
-
-
-class PostgresNames:
-    """`rows.graph.NodeNames`, read from the database on demand: a search needs about a hundred.
-
-    Loading all names would take longer than everything else that a search loads.
-    """
-
-    def __init__(self, space: PostgresSpace) -> None:
-        self._space = space
-
-    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of entity keys. Unknown keys are left out."""
-        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
-            return numbers_of(transaction, keys)
-
-    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities and the ids of objects."""
-        with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
-            return names_of(transaction, numbers)
 
 
 class PostgresGraphRows(PostgresLog):

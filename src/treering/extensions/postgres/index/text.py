@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any
 
@@ -157,17 +157,15 @@ class WordRanking:
         return _Past(numbers[0], numbers[1], numbers[2], columns[3], np.array(columns[4], np.bool_))
 
 
+@dataclass(frozen=True, slots=True)
 class _Past:
     """Earlier passages: keys, lengths, roles, and whether they are visible."""
 
-    def __init__(
-        self, keys: Keys, terms: Keys, trigrams: Keys, roles: Sequence[str], seen: npt.NDArray[np.bool_]
-    ) -> None:
-        self.keys = keys
-        self.terms = terms
-        self.trigrams = trigrams
-        self.roles = roles
-        self.seen = seen
+    keys: Keys
+    terms: Keys
+    trigrams: Keys
+    roles: Sequence[str]
+    seen: npt.NDArray[np.bool_]
 
 
 def _term(text: str) -> Term:

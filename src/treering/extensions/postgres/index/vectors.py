@@ -1,6 +1,6 @@
 """The vectors of passages: stored by text, and searched in a table in memory that follows the database."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +32,10 @@ from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
 from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
 from treering.stores.rows.reach import Scopes
-from treering.stores.rows.stored_vectors import is_damaged, vector_digest
+from treering.stores.rows.stored_vectors import is_damaged
 from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies, short_hash
-from treering.stores.rows.vectors import QUICK, DatabaseVectors
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, PackedVector
 
 _State = tuple[int, Moment]
 
@@ -143,11 +143,14 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         # All of them: embedding a few too many costs less than a query, and `_keep_waiting` leaves them out.
         return sorted(text_ids)
 
-    def _keep(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        values = [(text, self._model_id, *row) for text, *row in rows]
-        transaction.insert("passage_vectors", _VECTOR, values, conflict="ON CONFLICT DO NOTHING")
+    def _keep(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
+        self._insert(transaction, rows, "ON CONFLICT DO NOTHING")
 
-    def _keep_waiting(self, transaction: Transaction, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+    def _insert(self, transaction: Transaction, rows: Sequence[PackedVector], conflict: str) -> None:
+        values = [(text, self._model_id, *row) for text, *row in rows]
+        transaction.insert("passage_vectors", _VECTOR, values, conflict=conflict)
+
+    def _keep_waiting(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
         texts = [text for text, _, _ in rows]
         vectors, digests = [vector for _, vector, _ in rows], [digest for _, _, digest in rows]
         model = self._model_id or self._found_or_added(transaction)
@@ -172,18 +175,16 @@ class PostgresVectors(DatabaseVectors[Transaction]):
     def _objects(self, transaction: Transaction, object_ids: Sequence[str]) -> Iterable[Object]:
         return ObjectReads(transaction).current(object_ids).values()
 
-    def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
-        # A missing text was erased or rewritten while it was being embedded.
+    def _texts_with(self, transaction: Transaction, hashes: Sequence[bytes]) -> dict[int, bytes]:
         sql = "SELECT id, hash FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
-        known: dict[int, bytes] = dict(transaction.rows(sql, hashes=list(stored)))
-        rows = [
-            (text_id, self._model_id, stored[text_hash], vector_digest(self._model, text_hash, stored[text_hash]))
-            for text_id, text_hash in known.items()
-        ]
-        transaction.insert("passage_vectors", _VECTOR, rows, conflict=_REPLACE)
-        self._leave_queue(transaction, list(known), self._model_id)
-        transaction.later(_OUTDATED, texts=list(known))
-        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(known)))
+        return dict(transaction.rows(sql, hashes=list(hashes)))
+
+    def _add(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
+        texts = [text for text, _, _ in rows]
+        self._insert(transaction, rows, _REPLACE)
+        self._leave_queue(transaction, texts, self._model_id)
+        transaction.later(_OUTDATED, texts=texts)
+        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=texts))
 
     def _kept(self, transaction: Transaction, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
         sql = (
@@ -226,17 +227,9 @@ class PostgresQuickVectors(PostgresVectors):
         rows = transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
         return [(row[0], row[1]) for row in rows]
 
-    def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
-        sql = "SELECT id, hash FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
-        hashes: dict[int, bytes] = dict(transaction.rows(sql, hashes=list(stored)))
-        self._keep_waiting(
-            transaction,
-            [
-                (text_id, stored[text_hash], vector_digest(self._model, text_hash, stored[text_hash]))
-                for text_id, text_hash in hashes.items()
-            ],
-        )
-        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=list(hashes)))
+    def _add(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
+        self._keep_waiting(transaction, rows)
+        log_passages(transaction, transaction.column(_PASSAGES_OF, texts=[text for text, _, _ in rows]))
 
 
 class PostgresVectorRows(PostgresLog):

@@ -1,24 +1,14 @@
 """Outcomes of long work, leases and promised work in a space's database: neither audited nor exported."""
 
 import os
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from treering.extensions.postgres.connection.failures import from_column, to_column
 from treering.extensions.postgres.connection.space import PostgresSpace
 from treering.extensions.postgres.connection.transactions import Row, Transaction
-from treering.ports.index import Change
-from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding, JobRow
-from treering.retrieval.index.projection import sources_in
-from treering.stores.rows.jobs import (
-    WaitingJobs,
-    changed_by_erasure,
-    check_lease_length,
-    job_of,
-    jobs_naming,
-    jobs_seen,
-    packed_job,
-    without_erased,
-)
+from treering.ports.runtime import LONGEST_SECONDS, Claim, Holding
+from treering.stores.rows.jobs import DatabaseJobs, check_lease_length
+from treering.stores.rows.read_checks import Body
 
 _ALL = "SELECT id, body FROM jobs WHERE space = %(space)s"
 _KEEP = (
@@ -27,36 +17,8 @@ _KEEP = (
 )
 
 
-class PostgresJobs(WaitingJobs):
-    """`ports.runtime.JobLog` of one space. Erasures remove data from jobs in their own transaction."""
-
-    def __init__(self, space: PostgresSpace) -> None:
-        super().__init__()
-        self._space = space
-
-    def save(self, job_id: str, row: JobRow) -> None:
-        """Store the state of a job durably, without data about objects that were erased while it ran."""
-        # In a write transaction, so that no erasure happens in between.
-        with self._space.write() as transaction:
-            _keep(transaction, job_id, without_erased(row, _erased_among(transaction, sources_in(row))))
-
-    def find(self, job_id: str) -> JobRow | None:
-        """Return a job's last state."""
-        with self._space.read() as transaction:
-            sql = "SELECT body FROM jobs WHERE space = %(space)s AND id = %(id)s"
-            body = transaction.first(sql, id=job_id)
-        return None if body is None else job_of(job_id, body)
-
-    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
-        """Return the newest jobs at, below or above a scope, the last started ones first."""
-        with self._space.read() as transaction:
-            newest = transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC")
-            return jobs_seen(((row[0], row[1]) for row in newest), scope, limit)
-
-    def remains(self, object_ids: Sequence[str]) -> int:
-        """Count the jobs that still name one of these objects."""
-        with self._space.read() as transaction:
-            return jobs_naming(((row[0], row[1]) for row in transaction.rows(_ALL)), object_ids)
+class PostgresJobs(DatabaseJobs[Transaction]):
+    """The jobs of one space over transactions."""
 
     def is_prepared(self, _transaction: Transaction) -> bool:
         """Return true: a space is opened with the table."""
@@ -68,31 +30,28 @@ class PostgresJobs(WaitingJobs):
     def read_ahead(self, _transaction: Transaction) -> None:
         """Do nothing: waiting jobs name the objects that their transaction writes."""
 
-    def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
-        """Store the jobs that wait for this transaction."""
-        for job, row, ids in self.come_due(changes):
-            _keep(transaction, job, without_erased(row, _erased_among(transaction, ids)))
+    def _body(self, transaction: Transaction, job_id: str) -> Body | None:
+        body: Body | None = transaction.first(
+            "SELECT body FROM jobs WHERE space = %(space)s AND id = %(id)s", id=job_id
+        )
+        return body
 
+    def _all(self, transaction: Transaction) -> Iterator[tuple[str, Body]]:
+        return ((job, body) for job, body in transaction.rows(_ALL))
 
-def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
-    """Remove data about the objects that this transaction erases, and their origins, from all jobs."""
-    jobs = [(row[0], row[1]) for row in transaction.rows(_ALL)]
-    for job, row in changed_by_erasure(jobs, erased, origins).items():
-        _keep(transaction, job, row)
+    def _newest(self, transaction: Transaction) -> Iterator[tuple[str, Body]]:
+        return ((job, body) for job, body in transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC"))
 
+    def _put(self, transaction: Transaction, job_id: str, body: bytes) -> None:
+        transaction.later(_KEEP, id=job_id, body=body)
 
-def _keep(transaction: Transaction, job_id: str, row: JobRow) -> None:
-    transaction.later(_KEEP, id=job_id, body=packed_job(job_id, row))
-
-
-def _erased_among(transaction: Transaction, ids: Sequence[str]) -> Set[str]:
-    """Return the ids that are in the audit log, but no longer in the ledger."""
-    sql = (
-        "SELECT id FROM unnest(%(ids)s::text[]) AS named(id) "
-        "WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.space = %(space)s AND o.id = named.id) "
-        "AND EXISTS (SELECT 1 FROM audit a WHERE a.space = %(space)s AND a.target = named.id)"
-    )
-    return frozenset(transaction.column(sql, ids=ids)) if ids else frozenset()
+    def _erased_among(self, transaction: Transaction, ids: Sequence[str]) -> Set[str]:
+        sql = (
+            "SELECT id FROM unnest(%(ids)s::text[]) AS named(id) "
+            "WHERE NOT EXISTS (SELECT 1 FROM objects o WHERE o.space = %(space)s AND o.id = named.id) "
+            "AND EXISTS (SELECT 1 FROM audit a WHERE a.space = %(space)s AND a.target = named.id)"
+        )
+        return frozenset(transaction.column(sql, ids=ids))
 
 
 _AT_ONCE = 60.0

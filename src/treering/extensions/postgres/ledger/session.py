@@ -18,7 +18,6 @@ from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
 from treering.extensions.postgres.connection.failures import body_of, from_column
 from treering.extensions.postgres.connection.transactions import Row, Transaction
-from treering.extensions.postgres.ledger.jobs import forget_in_jobs
 from treering.extensions.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.extensions.postgres.ledger.object_writes import ObjectWrites
@@ -270,11 +269,6 @@ class PostgresSession(LedgerSession[Transaction]):
         for write, seq, stored in writes:
             objects.store(write, seq, stored)
         objects.finish()
-
-    def _note_erased(self, erased: Sequence[Object], _sequence: int) -> None:
-        """Remove data about erased objects from the jobs."""
-        origins = {item.origin for item in erased if isinstance(item, Source)}
-        forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
 
     @contextmanager
     def _reading_ahead(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from treering.core.canonical import is_object
 from treering.core.characters import visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
+from treering.extensions.server.failures import content_type
 from treering.extensions.server.web.overview import OVERVIEW, Overview
 from treering.ports.format import PROSE_SUFFIX
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
@@ -309,8 +310,7 @@ async def read_form(request: Request, *, token: str) -> dict[str, str]:
 
 
 async def _body(request: Request) -> bytes:
-    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
-    if label != "application/x-www-form-urlencoded":
+    if (label := content_type(request)) != "application/x-www-form-urlencoded":
         raise InvalidInput(f"A form was expected, not {label!r}.", hint="Send it from the page.")
     body = bytearray()
     async for chunk in request.stream():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from treering.core.errors import Conflict, InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import Conflict, InvalidInput, TreeringError, Unavailable, needing
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
 from treering.extensions.wiki.memories.wiki_memory import WikiMemoryStore
 from treering.ports.models import Embedder
@@ -43,10 +43,8 @@ def open_named_store(embedder: Embedder | None) -> NamedStore:
 
 
 def _mongodb(address: str, embedder: Embedder | None) -> NamedStore:
-    try:
+    with needing("mongodb", "TREERING_WIKI_MEMORY=mongodb://…"):
         from treering.extensions.wiki.memories.mongo_store import MongoWikiMemories
-    except ModuleNotFoundError as error:
-        raise MissingExtra("mongodb", needed_for="TREERING_WIKI_MEMORY=mongodb://…") from error
     store = MongoWikiMemories(address, embedder=embedder)
     return NamedStore(store, store.close)
 

@@ -14,6 +14,7 @@ from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     FollowedGraph,
     FollowedGraphView,
+    NodeNames,
     content_hashes,
     entity_name,
     graph_faults,
@@ -27,7 +28,7 @@ from treering.stores.rows.graph import (
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
 from treering.stores.sqlite.index.passage_log import SqliteLog
-from treering.stores.sqlite.reading import Integers, in_batches, shown_passages
+from treering.stores.sqlite.reading import in_batches
 from treering.stores.sqlite.sight import sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
@@ -144,7 +145,8 @@ class SqliteGraph:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database), SqliteSavedTable(database, "graph"))
+        names = NodeNames(database.read, numbers_of, names_of)
+        self._followed = FollowedGraph[SqliteGraphRows](names, SqliteSavedTable(database, "graph"))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the current graph for a read at the scope of `reach`."""
@@ -152,29 +154,8 @@ class SqliteGraph:
             return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
 
 
-class SqliteNames:
-    """`rows.graph.NodeNames`, read from the file on demand."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the numbers of entity keys. Unknown keys are left out."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return numbers_of(connection, keys)
-
-    def names_of(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities and the ids of objects."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return names_of(connection, numbers)
-
-
 class SqliteGraphRows(SqliteLog):
     """`rows.graph.GraphRows` over a connection in a transaction."""
-
-    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
-        """Return the keys of all current passages, with the numbers of their scopes and texts."""
-        return shown_passages(self.connection)
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""

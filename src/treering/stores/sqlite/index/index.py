@@ -1,15 +1,11 @@
 """The index in the ledger's own database. Writes are searchable at once."""
 
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import apsw
 
 from treering.ports.models import Embedder, Extractor
-from treering.retrieval.index.ties import Ties
-from treering.stores.rows.damage import REINDEX, rows_of
-from treering.stores.rows.fold import Part
 from treering.stores.rows.reach import PassingCache
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 from treering.stores.sqlite.database import Database
@@ -37,7 +33,7 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
         self._database = database
         passing = PassingCache()
         self.vectors: SqliteVectors = SqliteVectors(database, passing, model_id, dimension)
-        super().__init__(self.vectors, extractor, most_at_once)
+        super().__init__(self.vectors, extractor, most_at_once, read=database.read, kept_ties=kept_ties)
         if quick and quick.model_id != model_id:
             self.quick: SqliteQuickVectors | None = SqliteQuickVectors(database, passing, quick, (model_id, dimension))
         self._at_once = partial((self.quick or self.vectors).embed_at_once, quick) if quick else None
@@ -55,11 +51,6 @@ class SqliteIndex(FollowingIndex[apsw.Connection]):
     def one_moment(self) -> AbstractContextManager[object]:
         """Hold one snapshot of the file. A database in memory has one connection, which is not held."""
         return nullcontext() if self._database.in_memory else self._database.read()
-
-    def ties_of(self, parts: Sequence[Part]) -> Mapping[Part, Ties]:
-        """Return the ties that the graph stores for current passages; nothing if the graph is outdated."""
-        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return kept_ties(connection, parts) if self.replay(connection).is_made() else {}
 
     def replay(self, connection: apsw.Connection) -> "SqliteReplay":
         """Return the replay for a connection."""

@@ -9,9 +9,13 @@ from treering.stores.rows.passage_log import Moment
 from treering.stores.rows.upkeep import EPOCH
 from treering.stores.rows.vector_feed import FeedPlace, short_hash
 from treering.stores.sqlite.readers import remembered
-from treering.stores.sqlite.reading import read_state
+from treering.stores.sqlite.reading import Integers, integers, read_state
 
 # Two queries, because one query for both ends reads the whole log.
+_SHOWN = (
+    "SELECT group_concat(key), group_concat(scope_id), group_concat(text_id) FROM passages "
+    "WHERE live = 1 AND until_seq IS NULL"
+)
 _LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
 
 
@@ -36,6 +40,11 @@ class SqliteLog:
             return None
         sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
         return [key for (key,) in self.connection.execute(sql, (position,))]
+
+    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
+        """Return the keys of all current passages, with the numbers of their scopes and texts."""
+        keys, scopes, texts = map(integers, next(self.connection.execute(_SHOWN)))
+        return keys, scopes, texts
 
 
 def place_now(connection: apsw.Connection) -> FeedPlace:

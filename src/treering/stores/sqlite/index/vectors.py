@@ -1,6 +1,6 @@
 """The vectors of passages: stored by text, and searched in a table in memory that follows the file."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import cast
 
@@ -13,9 +13,8 @@ from treering.ports.search import Lag
 from treering.stores.rows.followed_table import SavedTable
 from treering.stores.rows.followed_vectors import VectorRows
 from treering.stores.rows.reach import PassingCache, Scopes
-from treering.stores.rows.stored_vectors import vector_digest
 from treering.stores.rows.upkeep import SHOWN
-from treering.stores.rows.vectors import QUICK, DatabaseVectors
+from treering.stores.rows.vectors import QUICK, DatabaseVectors, PackedVector
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
 from treering.stores.sqlite.index.passage_log import SqliteLog
@@ -29,7 +28,7 @@ from treering.stores.sqlite.index.vector_queue import (
     waiting_passages,
 )
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.reading import Integers, in_batches, read_state, shown_passages, written_state
+from treering.stores.sqlite.reading import Integers, in_batches, read_state, written_state
 from treering.stores.sqlite.sight import Sight, passing_keys, sight
 
 JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
@@ -95,39 +94,37 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         before = (self._queue_of(connection), model)
         return sorted(text_id for (text_id,) in in_batches(connection, sql, text_ids, before=before))
 
-    def _keep(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        sql = "INSERT OR IGNORE INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
-        connection.executemany(sql, ((*row, self._model_id) for row in rows))
+    def _keep(self, connection: apsw.Connection, rows: Sequence[PackedVector]) -> None:
+        self._insert(connection, "INSERT OR IGNORE", rows, self._model_id)
 
-    def _keep_waiting(self, connection: apsw.Connection, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
+    def _keep_waiting(self, connection: apsw.Connection, rows: Sequence[PackedVector]) -> None:
         model = self._find_model(connection) or self._add_model(connection)
-        sql = "INSERT INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
+        self._insert(connection, "INSERT", rows, model)
+        _leave_queue(connection, [text for text, _, _ in rows], model)
+
+    def _insert(self, connection: apsw.Connection, insert: str, rows: Sequence[PackedVector], model: int) -> None:
+        sql = f"{insert} INTO passage_vectors(text_id, vector, digest, model_id) VALUES(?, ?, ?, ?)"
         connection.executemany(sql, ((*row, model) for row in rows))
-        sql = "DELETE FROM vector_queue WHERE text_id = ? AND model_id = ?"
-        connection.executemany(sql, ((text_id, model) for text_id, _, _ in rows))
 
     def _queue_of(self, connection: apsw.Connection) -> int:  # noqa: ARG002 - a quick model uses the queue of another one
         """Return the number of the model whose queue is used."""
         return self._model_id
 
     def _objects(self, connection: apsw.Connection, object_ids: Sequence[str]) -> Iterable[Object]:
-        return filter(None, map(ObjectTables(connection).get, object_ids))
+        return ObjectTables(connection).current(object_ids).values()
 
-    def _add(self, connection: apsw.Connection, stored: Mapping[bytes, bytes]) -> None:
+    def _texts_with(self, connection: apsw.Connection, hashes: Sequence[bytes]) -> dict[int, bytes]:
+        return dict(in_batches(connection, "SELECT id, hash FROM passage_texts WHERE hash IN (?*)", hashes))
+
+    def _add(self, connection: apsw.Connection, rows: Sequence[PackedVector]) -> None:
         add_digests(connection)
-        # Texts may have been erased while they were being embedded.
-        texts = _texts_with(connection, list(stored))
-        with waiting_counted(connection, list(texts)):
-            for text_id, text_hash in texts.items():
-                vector = stored[text_hash]
-                sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector, digest) VALUES(?, ?, ?, ?)"
-                digest = vector_digest(self._model, text_hash, vector)
-                connection.execute(sql, (self._model_id, text_id, vector, digest))
-                sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
-                connection.execute(sql, (self._model_id, text_id))
-                sql = f"DELETE FROM passage_vectors WHERE text_id = ? AND model_id IN ({QUICK_MODELS})"  # noqa: S608 - a constant
-                connection.execute(sql, (text_id,))
-            _log_texts(connection, list(texts))
+        texts = [text for text, _, _ in rows]
+        with waiting_counted(connection, texts):
+            self._insert(connection, "INSERT OR REPLACE", rows, self._model_id)
+            _leave_queue(connection, texts, self._model_id)
+            sql = f"DELETE FROM passage_vectors WHERE text_id = ? AND model_id IN ({QUICK_MODELS})"  # noqa: S608 - a constant
+            connection.executemany(sql, ((text,) for text in texts))
+            _log_texts(connection, texts)
 
     def _kept(self, connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
         digest = "v.digest" if has_digests(connection) else "NULL"
@@ -163,21 +160,16 @@ class SqliteQuickVectors(SqliteVectors):
         )
         return list(connection.execute(sql, (self._queue_of(connection), self._model_id, limit)))
 
-    def _add(self, connection: apsw.Connection, stored: Mapping[bytes, bytes]) -> None:
-        hashes = _texts_with(connection, list(stored))
-        waiting = self._waiting_among(connection, list(hashes))
+    def _add(self, connection: apsw.Connection, rows: Sequence[PackedVector]) -> None:
+        waiting = self._waiting_among(connection, [text for text, _, _ in rows])
         with waiting_counted(connection, waiting):
-            rows = []
-            for text_id in waiting:
-                vector = stored[hashes[text_id]]
-                rows.append((text_id, vector, vector_digest(self._model, hashes[text_id], vector)))
-            self._keep_waiting(connection, rows)
+            self._keep_waiting(connection, [row for row in rows if row[0] in waiting])
             _log_texts(connection, waiting)
 
 
-def _texts_with(connection: apsw.Connection, hashes: Sequence[bytes]) -> dict[int, bytes]:
-    """Return the content hashes of the texts that exist, by number."""
-    return dict(in_batches(connection, "SELECT id, hash FROM passage_texts WHERE hash IN (?*)", hashes))
+def _leave_queue(connection: apsw.Connection, texts: Sequence[int], model: int) -> None:
+    sql = "DELETE FROM vector_queue WHERE text_id = ? AND model_id = ?"
+    connection.executemany(sql, ((text, model) for text in texts))
 
 
 def _log_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
@@ -202,10 +194,6 @@ class SqliteVectorRows(SqliteLog):
     def state(self) -> Hashable:
         """Return a value that changes with every write to the file."""
         return written_state(self.connection)
-
-    def shown_passages(self) -> tuple[Integers, Integers, Integers]:
-        """Return the keys of all current passages, with the numbers of their scopes and texts."""
-        return shown_passages(self.connection)
 
     def vectors(self) -> Iterator[tuple[int, bytes]]:
         """Return all vectors of the model, with the numbers of their texts."""

@@ -16,7 +16,7 @@ from treering.core.writing.draft import Write
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import REINDEX, RESTORE, row_of
-from treering.stores.rows.packing import unpack, unpack_json
+from treering.stores.rows.packing import unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -61,7 +61,9 @@ class SqliteRows:
         """Return all objects that have a revision or a row. Each revision is parsed once."""
         sql = "SELECT id, revision, seq, body FROM revisions ORDER BY id, revision"
         rows = self._connection.execute(sql)
-        for revisions in by_object((*columns, self._objects.load(unpack(body))) for *columns, body in rows):
+        for revisions in by_object(
+            (*columns, unpack_object(unpack(body), self._objects.words_of)) for *columns, body in rows
+        ):
             yield self._with_rows(revisions[0][0], revisions)
         for (identity,) in list(self._connection.execute("SELECT id FROM objects EXCEPT SELECT id FROM revisions")):
             yield self._with_rows(identity, ())
@@ -199,7 +201,7 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         for write, seq, stored in writes:
             tables.store(write, seq, stored)
 
-    def _note_erased(self, erased: Sequence[Object], sequence: int) -> None:  # noqa: ARG002 - all free space is overwritten
+    def _note_erased(self, sequence: int) -> None:
         note_erasure(self._transaction, sequence)
 
 

@@ -217,7 +217,7 @@ class SqliteSnapshot(Snapshot):
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object, as of now or a point in history."""
-        item = self._tables.get(identity) if as_of is None else self._tables.get_as_of(identity, self.sequence(as_of))
+        item = self.objects_at([identity], as_of).get(identity)
         if item is None:
             raise missing_object(identity)
         return item

@@ -16,8 +16,10 @@ from treering.surfaces.cli.flags import (
     Access,
     Calling,
     IngestFlags,
+    MaxTokens,
     Note,
     QueryFlags,
+    Scope,
     WriteFlags,
     add_commands,
     used_flags,
@@ -43,7 +45,6 @@ Because = Annotated[
         autocompletion=completing.evidence,
     ),
 ]
-Scope = Annotated[str, Option("--scope", metavar="PATH", help="The scope in the space, such as /repo/acme-web.")]
 Why = Annotated[str, Option("--why", metavar="TEXT", help="The reason.")]
 AppliesTo = Annotated[str, Option("--for", metavar="PATH", help="The path or area it is limited to.")]
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", min=1, help="At most this many results.")]
@@ -109,9 +110,7 @@ def search(
 def ask(
     access: Access,
     words: Words,
-    max_tokens: Annotated[
-        int | None, Option("--max-tokens", metavar="N", min=50, help="Limit the answer to this many tokens.")
-    ] = None,
+    max_tokens: MaxTokens = None,
     scope: Scope = "/",
 ) -> None:
     """Gather the knowledge for a task, with its sources."""
