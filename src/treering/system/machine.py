@@ -23,6 +23,8 @@ _FAR = 1 << 30
 """Windows also locks bytes against reading, so the lock is on a byte far behind the contents of the file."""
 LOWEST_PRIORITY = 19
 """As `nice` counts."""
+_M_ARENA_MAX = -8
+"""The number of this setting in `malloc.h`."""
 
 
 class SystemClock:
@@ -264,6 +266,18 @@ def start_behind(
             os.sched_setscheduler(worker.pid, os.SCHED_BATCH, os.sched_param(0))
     # The process is not waited for. Without a return code Python would warn about that.
     worker.returncode = 0
+
+
+def share_heap() -> None:
+    """Let all threads allocate memory from one heap. Only the C library of GNU has one for each thread.
+
+    Each heap retains memory that its threads have freed. Eight threads that answer searches retain 80 MiB, and 10 to 20
+    MiB with one heap. Threads that started before keep theirs.
+    """
+    import ctypes  # takes 2 ms, and commands do not need it
+
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def usable_cores() -> int:

@@ -25,7 +25,7 @@ from treering.extensions.server.workers import Stop
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.python.logs import LogFormat, log_requests, log_warnings
 from treering.system.access_keys import is_live
-from treering.system.machine import SystemClock
+from treering.system.machine import SystemClock, share_heap
 
 _GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
@@ -109,6 +109,7 @@ def serve_until_stopped(
     `InvalidInput` for another host than this machine without keys, `Unavailable` for a taken port. `log_format`: how
     requests are logged; `None`: warnings alone are, as text.
     """
+    share_heap()
     if log_format:
         log_requests(log_format)
     else:
