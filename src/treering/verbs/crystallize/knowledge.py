@@ -347,33 +347,6 @@ def _likeness(one: str, other: str) -> float:
     return len(words & others) / len(words | others) if words or others else 0.0
 
 
-KNOWLEDGE = Mode(
-    "knowledge",
-    "Add knowledge with evidence, or correct it.",
-    KnowledgeInput,
-    WriteOptions,
-    WriteReport,
-    crystallize_knowledge,
-    rights=WRITES,
-    makes_space=True,
-)
-PROMOTE = Mode(
-    "promote",
-    "Promote candidates with valid evidence, or move a child scope up.",
-    PromoteInput,
-    WriteOptions,
-    WriteReport,
-    promote,
-    rights=WRITES,
-    makes_space=True,
-)
-SUPERSEDE = Mode(
-    "supersede",
-    "Replace knowledge by newer knowledge, keeping both.",
-    SupersedeInput,
-    WriteOptions,
-    WriteReport,
-    supersede,
-    rights=WRITES,
-    makes_space=True,
-)
+KNOWLEDGE = Mode.of("knowledge", "Add knowledge with evidence, or correct it.", crystallize_knowledge, rights=WRITES, makes_space=True)
+PROMOTE = Mode.of("promote", "Promote candidates with valid evidence, or move a child scope up.", promote, rights=WRITES, makes_space=True)
+SUPERSEDE = Mode.of("supersede", "Replace knowledge by newer knowledge, keeping both.", supersede, rights=WRITES, makes_space=True)

@@ -253,26 +253,8 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
-ALL = Mode("all", "All rules.", LintInput, LintOptions, LintReport, lint_all, rights=READS)
-STRUCTURE = Mode("structure", "Broken references.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
-SEMANTIC = Mode("semantic", "Drifted knowledge.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
-REPAIR = Mode(
-    "repair",
-    "Apply the fixes of findings.",
-    LintInput,
-    RepairOptions,
-    RepairReport,
-    repair,
-    rights=WRITES,
-    repeatable=True,
-)
-REINDEX = Mode(
-    "reindex",
-    "Verify or rebuild projections.",
-    ReindexInput,
-    ReindexOptions,
-    ReindexReport,
-    reindex,
-    rights=WRITES,
-    repeatable=True,
-)
+ALL = Mode.of("all", "All rules.", lint_all, rights=READS)
+STRUCTURE = Mode.of("structure", "Broken references.", lint_structure, rights=READS)
+SEMANTIC = Mode.of("semantic", "Drifted knowledge.", lint_semantic, rights=READS)
+REPAIR = Mode.of("repair", "Apply the fixes of findings.", repair, rights=WRITES, repeatable=True)
+REINDEX = Mode.of("reindex", "Verify or rebuild projections.", reindex, rights=WRITES, repeatable=True)

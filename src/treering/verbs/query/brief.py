@@ -352,12 +352,4 @@ def labeled(label: str, text: str) -> Iterator[str]:
         yield f"{label:<{LABEL_WIDTH}}{text}"
 
 
-BRIEF = Mode(
-    name="brief",
-    summary="A brief before starting: project, rules, decisions, open work.",
-    input=Nothing,
-    options=ReadOptions,
-    report=BriefReport,
-    run=brief,
-    rights=READS,
-)
+BRIEF = Mode.of("brief", "A brief before starting: project, rules, decisions, open work.", brief, rights=READS)

@@ -507,15 +507,5 @@ def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[
     return [call.engine.ledger.segment(item.id, segment_id)]
 
 
-PAGE = Mode(
-    "page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page, rights=READS
-)
-EXPAND = Mode(
-    "expand",
-    "Source lines, neighbours, versions behind ids.",
-    ExpandInput,
-    ReadOptions,
-    ExpandReport,
-    expand,
-    rights=READS,
-)
+PAGE = Mode.of("page", "One object with its history, links and dependents.", page, rights=READS)
+EXPAND = Mode.of("expand", "Source lines, neighbours, versions behind ids.", expand, rights=READS)

@@ -344,6 +344,4 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
     return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
 
 
-RECENT = Mode(
-    "recent", "Changes or events in a time window.", RecentInput, DayOptions, RecentReport, recent, rights=READS
-)
+RECENT = Mode.of("recent", "Changes or events in a time window.", recent, rights=READS)
