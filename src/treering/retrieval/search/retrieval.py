@@ -15,15 +15,14 @@ from treering.core.evidence import Locator, Segment, Turn
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
-from treering.ports.index import Index
-from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
+from treering.ports.ledger import Head, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval import limits
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, repeats_turns
-from treering.retrieval.index.rounds import ModelRequest, Steps, run
+from treering.retrieval.index.rounds import ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
@@ -237,38 +236,6 @@ Adjusting = Callable[[str, str], Adjustment | None]
 """Return the adjustment for an object and a segment (empty for the object itself) by feedback on the question."""
 
 
-def retrieve(
-    question: Question,
-    *,
-    index: Index,
-    ledger: Ledger,
-    reach: Reach,
-    limit: int,
-    by_source: int = 0,
-    deep: bool = False,
-    reranking: Reranking | None = None,
-    repeating: bool = False,
-    whole: bool = False,
-) -> Retrieval:
-    """Find the passages that answer a question within reach; `deep` costs more and finds more (see `ranking.rank`).
-
-    With `by_source` the limit counts sources, with up to `by_source` passages of each. With `reranking` the best turns
-    of conversations are reranked (`_rerank`). With `repeating` duplicates are returned, too, for callers that count
-    or remove them. With `whole` each hit has its whole source, which should be small.
-    """
-    steps = retrieval(
-        question,
-        reach=reach,
-        limit=limit,
-        by_source=by_source,
-        deep=deep,
-        reranking=reranking,
-        repeating=repeating,
-        whole=whole,
-    )
-    return run(steps, index=index, ledger=ledger)
-
-
 def retrieval(
     question: Question,
     *,
@@ -282,10 +249,13 @@ def retrieval(
     adjusting: Adjusting | None = None,
     further: int = 0,
 ) -> Steps[Retrieval]:
-    """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
+    """Find the passages that answer a question within reach, in steps (see `retrieval.index.rounds`).
 
-    `adjusting` returns the feedback on a passage. `further` is the number of additional files of projects to return,
-    by their best candidates.
+    `deep` costs more and finds more (see `ranking.rank`). With `by_source` the limit counts sources, with up to
+    `by_source` passages of each. With `reranking` the best turns of conversations are reranked (`_rerank`). With
+    `repeating` duplicates are returned, too, for callers that count or remove them. With `whole` each hit has its whole
+    source, which should be small. `adjusting` returns the feedback on a passage. `further` is the number of additional
+    files of projects to return, by their best candidates.
     """
     wanted = max(limit * limits.CANDIDATES_PER_HIT, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
