@@ -46,7 +46,9 @@ def _is_on(text: str) -> bool:
 
 def _threads(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 64:
-        raise InvalidInput(f"TREERING_THREADS must be a number from 1 to 64, not {text!r}.", hint="Correct or unset it.")
+        raise InvalidInput(
+            f"TREERING_THREADS must be a number from 1 to 64, not {text!r}.", hint="Correct or unset it."
+        )
     return int(text)
 
 

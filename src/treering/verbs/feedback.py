@@ -433,6 +433,12 @@ def _status_of(call: Call, row: _Row) -> FeedbackStatus:
 STATUS = Operation.of("feedback status", "Show the stored feedback and whether it counts.", status, rights=READS)
 OFF = Operation.of("feedback off", "Ignore feedback; it stays stored.", switch_off, rights=DECIDES, repeatable=True)
 ON = Operation.of("feedback on", "Use feedback again.", switch_on, rights=DECIDES, repeatable=True)
-ERASE = Operation.of("feedback erase", "Erase all feedback of a scope and the scopes below it.", erase_feedback, rights=DECIDES, repeatable=True)
+ERASE = Operation.of(
+    "feedback erase",
+    "Erase all feedback of a scope and the scopes below it.",
+    erase_feedback,
+    rights=DECIDES,
+    repeatable=True,
+)
 ON_SCOPES: Mapping[str, Operation[FeedbackStatus]] = {"status": STATUS, "off": OFF, "on": ON, "erase": ERASE}
 OPERATIONS = tuple(ON_SCOPES.values())

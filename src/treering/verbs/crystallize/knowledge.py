@@ -342,6 +342,16 @@ def _likeness(one: str, other: str) -> float:
     return len(words & others) / len(words | others) if words or others else 0.0
 
 
-KNOWLEDGE = Mode.of("knowledge", "Add knowledge with evidence, or correct it.", crystallize_knowledge, rights=WRITES, makes_space=True)
-PROMOTE = Mode.of("promote", "Promote candidates with valid evidence, or move a child scope up.", promote, rights=WRITES, makes_space=True)
-SUPERSEDE = Mode.of("supersede", "Replace knowledge by newer knowledge, keeping both.", supersede, rights=WRITES, makes_space=True)
+KNOWLEDGE = Mode.of(
+    "knowledge", "Add knowledge with evidence, or correct it.", crystallize_knowledge, rights=WRITES, makes_space=True
+)
+PROMOTE = Mode.of(
+    "promote",
+    "Promote candidates with valid evidence, or move a child scope up.",
+    promote,
+    rights=WRITES,
+    makes_space=True,
+)
+SUPERSEDE = Mode.of(
+    "supersede", "Replace knowledge by newer knowledge, keeping both.", supersede, rights=WRITES, makes_space=True
+)

@@ -99,7 +99,9 @@ def _changed_since(ledger: Ledger, patch: str, error: Conflict) -> Conflict:
     return Conflict(f"{named(head.title)} was {change}{who} since.", hint=hint, details=error.details)
 
 
-LIST = SpaceOperation.of("review list", "List the patches waiting for review, newest first.", list_waiting, rights=READS)
+LIST = SpaceOperation.of(
+    "review list", "List the patches waiting for review, newest first.", list_waiting, rights=READS
+)
 SHOW = SpaceOperation.of("review show", "Show the changes of a waiting patch, field by field.", show, rights=READS)
 APPLY = SpaceOperation.of("review apply", "Apply a waiting patch.", apply, rights=DECIDES)
 REJECT = SpaceOperation.of("review reject", "Reject a waiting patch.", reject, rights=DECIDES)

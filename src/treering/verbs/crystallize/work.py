@@ -131,7 +131,13 @@ def _change(call: Call, given: ActivityInput, fields: dict[str, Any], made: _Mad
     return [*made.operations, *changed, *made.links(item.id)]
 
 
-ACTIVITY = Mode.of("activity", "Record work and its results; finalize, archive, correct.", crystallize_activity, rights=WRITES, makes_space=True)
+ACTIVITY = Mode.of(
+    "activity",
+    "Record work and its results; finalize, archive, correct.",
+    crystallize_activity,
+    rights=WRITES,
+    makes_space=True,
+)
 
 
 class LinkFields(Value):
@@ -181,7 +187,9 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
     return item.id, operations
 
 
-WORK_ITEM = Mode.of("work_item", "Open, change, link or resolve work.", crystallize_work_item, rights=WRITES, makes_space=True)
+WORK_ITEM = Mode.of(
+    "work_item", "Open, change, link or resolve work.", crystallize_work_item, rights=WRITES, makes_space=True
+)
 
 
 class NodeInput(ChangeInput):

@@ -276,4 +276,10 @@ def _comments(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield title, (_COMMENT_KINDS[comment["word"]], place)
 
 
-PROPOSE = SpaceOperation.of("review propose", "Propose work items for tickets and TODO comments, and their closing.", propose_work, rights=WRITES, repeatable=True)
+PROPOSE = SpaceOperation.of(
+    "review propose",
+    "Propose work items for tickets and TODO comments, and their closing.",
+    propose_work,
+    rights=WRITES,
+    repeatable=True,
+)

@@ -158,4 +158,10 @@ def _quoted(item: Object) -> Quoted:
     return Quoted(id=item.id, title=title_of(item), text=shortened(text, _QUOTED_CHARS))
 
 
-CONSOLIDATE = Mode.of("consolidate", "Merge duplicates, runs of similar activities and old decisions; archive entries over budget. Reversible.", consolidate, rights=DECIDES, repeatable=True)
+CONSOLIDATE = Mode.of(
+    "consolidate",
+    "Merge duplicates, runs of similar activities and old decisions; archive entries over budget. Reversible.",
+    consolidate,
+    rights=DECIDES,
+    repeatable=True,
+)

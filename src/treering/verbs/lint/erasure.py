@@ -120,7 +120,9 @@ def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureRece
     return erase(call.engine, ids, reason=options.reason)
 
 
-ERASE = Operation.of("erase", "Erase objects permanently, everywhere, with proof.", _erase, rights=replace(DECIDES, destroys=True))
+ERASE = Operation.of(
+    "erase", "Erase objects permanently, everywhere, with proof.", _erase, rights=replace(DECIDES, destroys=True)
+)
 
 
 @dataclass(frozen=True, slots=True)

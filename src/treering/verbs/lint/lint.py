@@ -19,7 +19,7 @@ from treering.verbs.index_warnings import behind_warning
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
-from treering.verbs.lint.survey import Finding, Rule, SpaceRule, Survey, run
+from treering.verbs.lint.survey import Finding, Rule, Survey, run
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import views_of
 
@@ -186,8 +186,7 @@ def rules_by_mode() -> Mapping[str, Mapping[str, Rule]]:
     built_in = {"structure": structure.RULES, "semantic": semantic.RULES}
     further = [*brought_by_name("lint_rules", attrgetter("name"), taken={*structure.RULES, *semantic.RULES})]
     return {
-        mode: {**rules, **{one.name: SpaceRule(one.find) for one in further if one.mode == mode}}
-        for mode, rules in built_in.items()
+        mode: {**rules, **{one.name: one for one in further if one.mode == mode}} for mode, rules in built_in.items()
     }
 
 

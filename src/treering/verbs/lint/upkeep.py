@@ -65,7 +65,9 @@ def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
 
 VECTORS = Operation.of("vectors", "Embed all pending passages.", make_vectors, rights=WRITES, repeatable=True)
 LEASES = Operation.of("leases", "List the leases of a space and their holders.", list_leases, rights=READS)
-UNLOCK = Operation.of("unlock", "Release the lease of a process that hangs but keeps renewing it.", unlock, rights=DECIDES)
+UNLOCK = Operation.of(
+    "unlock", "Release the lease of a process that hangs but keeps renewing it.", unlock, rights=DECIDES
+)
 OPERATIONS = (VECTORS, LEASES, UNLOCK)
 
 
@@ -153,5 +155,7 @@ _CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
 USE = Operation.of("index use", "Search the vectors of a space with an external engine.", use_engine, rights=_CONNECTS)
 STATUS = Operation.of("index status", "Show the status of the engine of a space.", engine_status, rights=READS)
 REBUILD = Operation.of("index rebuild", "Refill the engine of a space.", rebuild_engine, rights=WRITES, repeatable=True)
-DROP = Operation.of("index drop", "Delete the vectors in the engine, and search the space's own.", drop_engine, rights=DECIDES)
+DROP = Operation.of(
+    "index drop", "Delete the vectors in the engine, and search the space's own.", drop_engine, rights=DECIDES
+)
 ENGINE_OPERATIONS = (USE, STATUS, REBUILD, DROP)

@@ -226,4 +226,9 @@ def _why_empty(call: Call, results: TaskResults, reach: Reach, left_out: int) ->
     return Empty(reason="unknown_entity", hint=hint)
 
 
-CONTEXT = Mode.of("context", "A cited context pack for a task: beliefs, decisions, constraints, completed and open work.", context, rights=READS)
+CONTEXT = Mode.of(
+    "context",
+    "A cited context pack for a task: beliefs, decisions, constraints, completed and open work.",
+    context,
+    rights=READS,
+)

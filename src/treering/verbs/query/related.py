@@ -210,4 +210,6 @@ def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alter
             yield _Edge(identity, item.id, "refers_to", "in", referring.fields(item, identity))
 
 
-RELATED = Mode.of("related", "Neighbours by link type, direction, depth; for code also imports, calls, tests.", related, rights=READS)
+RELATED = Mode.of(
+    "related", "Neighbours by link type, direction, depth; for code also imports, calls, tests.", related, rights=READS
+)

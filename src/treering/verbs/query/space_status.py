@@ -133,5 +133,10 @@ def _protection(call: Call) -> SpaceProtection | None:
     return SpaceProtection(role=protection.role, protected=not protection.exempt, why_not=protection.exempt)
 
 
-STATUS = Operation.of("status", "Show the status of a space: contents, backlog, stale objects and latest changes.", space_status, rights=READS)
+STATUS = Operation.of(
+    "status",
+    "Show the status of a space: contents, backlog, stale objects and latest changes.",
+    space_status,
+    rights=READS,
+)
 OPERATIONS = (STATUS,)
