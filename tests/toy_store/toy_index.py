@@ -13,7 +13,7 @@ from treering.ports.passages import MOST_NAMED, PassageRequest, PassagesFound, R
 from treering.ports.search import EdgeType, GraphView, Lag, Near, NearRequest, Pending, TextFound, TextRequest, Vector
 from treering.retrieval.index.projection import FeedPosition, follow, priority_of
 from treering.retrieval.index.ties import is_turn
-from treering.testing.index_contract.shares import day_share
+from treering.retrieval.search.fusion import day_share
 
 _STEP = 100
 

@@ -7,7 +7,7 @@ from toy_store.toy_tables import Row, ToyTables
 from treering.core.scope import sees
 from treering.ports.passages import Reach
 from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
-from treering.testing.index_contract.shares import day_share, place_share
+from treering.retrieval.search.fusion import day_share, place_share
 
 _WEIGHTS = (2.0, 1.5, 1.0)
 _K1, _B = 1.2, 0.75

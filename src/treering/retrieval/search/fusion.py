@@ -7,12 +7,16 @@ A convex sum of normalized scores beats reciprocal rank fusion by 3 to 5 points 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from heapq import nsmallest
 from math import inf, nextafter
 from statistics import median_low
 from typing import NamedTuple, cast
 
+from treering.ports.passages import AskedDays, Passage
+from treering.retrieval.index.passages import days_of
+from treering.retrieval.index.projection import places_of
 from treering.retrieval.tuning import TUNING
 
 VECTORS = "vectors"
@@ -258,12 +262,35 @@ def _with_neighbours(hit: Fused, scores: Sequence[float], share: float) -> Fused
     return Fused(hit.key, score, _with_more(hit.parts, {NEIGHBOURS: part}))
 
 
+_DAY = timedelta(days=1)
+
+
+def place_share(passage: Passage, text: str) -> float:
+    """Return the share of an id, or of the end of an origin, title or heading, that `text` is; 1 for all of it.
+
+    A text that begins inside a word counts half.
+    """
+    if text and text in {passage.object_id, passage.part}:
+        return 1.0
+    return name_share(places_of(passage), text)
+
+
 def name_share(names: Iterable[str], text: str) -> float:
     """Return the share of a name that `text` is, at its end; the best of several names."""
     wanted = text.casefold()
     if len(wanted) < TUNING.question.min_name_end_chars:
         return 0.0
     return max((_share(wanted, name.casefold()) for name in names), default=0.0)
+
+
+def day_share(passage: Passage, asked: Sequence[AskedDays]) -> float:
+    """Return the share of a period in a turn that a question asks for, times its weight; the best of several."""
+    shares = (
+        days.weight * (min(last, days.last) - max(first, days.first) + _DAY) / (last - first + _DAY)
+        for first, last in (days_of(passage) if asked else ())
+        for days in asked
+    )
+    return max((share for share in shares if share > 0), default=0.0)
 
 
 def _share(wanted: str, name: str) -> float:

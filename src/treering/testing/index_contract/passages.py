@@ -14,9 +14,9 @@ from treering.ports.ledger import Selection
 from treering.ports.passages import AskedDays, PassageRequest, Reach
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.projection import entries_of
+from treering.retrieval.search.fusion import day_share
 from treering.retrieval.text.analysis import query_terms
 from treering.testing.fakes import SteppingClock
-from treering.testing.index_contract.shares import day_share
 from treering.testing.index_contract.stage import (
     EMBEDDER,
     IndexedSpace,

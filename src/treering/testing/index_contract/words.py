@@ -9,7 +9,7 @@ from treering.core.scope import sees
 from treering.ports.passages import Reach
 from treering.ports.search import NamePart, TextQuery
 from treering.retrieval.index.passages import passages_of
-from treering.testing.index_contract.shares import place_share
+from treering.retrieval.search.fusion import place_share
 from treering.testing.index_contract.stage import (
     IndexedSpace,
     IndexStage,
