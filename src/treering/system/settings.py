@@ -258,13 +258,12 @@ def _is_there(address: Address) -> bool:
     return address.file is not None and address.file.is_file()
 
 
-def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
+def read_key(name: str) -> str:
     """Read the key of a language model from a variable chosen by the user; empty if the common one is not set.
 
     Raises `InvalidInput` if another variable is not set.
     """
-    given = os.environ if environment is None else environment
-    key = given.get(name or COMMON_KEY, "")
+    key = os.environ.get(name or COMMON_KEY, "")
     if name and not key:
         raise InvalidInput(
             f"The environment variable {name} is not set; the model reads its key from it.",

@@ -10,7 +10,7 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import CODE, NO_PLACE, defines_commands, is_guide
 from treering.retrieval.search.fusion import ArmScore, Fused
 from treering.retrieval.text.analysis import index_text
-from treering.retrieval.tuning import TUNING, FilesTuning
+from treering.retrieval.tuning import TUNING
 
 COMMITS = "commits"
 FILE = "file"
@@ -35,7 +35,6 @@ def rank_in_files(
     *,
     how_to: bool = False,
     chore: bool = False,
-    tuning: FilesTuning = TUNING.files,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
@@ -45,19 +44,19 @@ def rank_in_files(
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
-    discount = (1 - tuning.beside_code) * _code_share(heads, evidence.own_scores)
+    discount = (1 - TUNING.files.beside_code) * _code_share(heads, evidence.own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
 
     def weight(head: PassageHead) -> float:
         if chore:
-            return _weight_for_chore(head, wanted, tuning)
+            return _weight_for_chore(head, wanted)
         return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, evidence.own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
     commits = _commit_scores(placed, evidence.commits)
-    commits_share = tuning.commits if commits else 0.0
+    commits_share = TUNING.files.commits if commits else 0.0
     whole = 2 + commits_share
 
     position = _positions(placed)
@@ -83,7 +82,7 @@ def is_in_no_file(head: PassageHead) -> bool:
     return head.place_role == NO_PLACE and head.type != "node"
 
 
-def _weight_for_chore(head: PassageHead, terms: frozenset[str], tuning: FilesTuning) -> float:
+def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the weight of a passage for a question about a chore, such as `how do I run the tests`.
 
     Code and tests have the words of such a question by chance.
@@ -91,10 +90,10 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str], tuning: FilesTun
     if is_in_no_file(head) or is_guide(path_of(head), head.place_role):
         return 1.0
     if defines_commands(path_of(head), head.place_role):
-        return tuning.defining_commands
+        return TUNING.files.defining_commands
     if head.place_role == "documentation":
-        return 1 - (1 - tuning.beside_guides) * (1 - called_share(head, terms))
-    return tuning.beside_guides if head.place_role == "data" else tuning.beside_code
+        return 1 - (1 - TUNING.files.beside_guides) * (1 - called_share(head, terms))
+    return TUNING.files.beside_guides if head.place_role == "data" else TUNING.files.beside_code
 
 
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:

@@ -31,10 +31,9 @@ from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     Candidate,
     DiverseChoice,
-    Reranked,
     Reranking,
     RerankingCost,
-    Rescored,
+    blended,
     diversify,
 )
 from treering.retrieval.search.trust import (
@@ -404,14 +403,14 @@ def _rerank(
     yield from reader.read((), [one.head for one in best])
     texts = {one.head.key: _with_speaker(words) for one in best if (words := reader.words(one.head))}
     readable = [one for one in best if one.head.key in texts]
-    pairs = [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable]
-    rescored: Rescored = yield ModelRequest(partial(reranking.of, question, pairs))
-    scored = [
-        replace(one, score=score, reread=read)
-        for one, score, read in zip(readable, rescored.scores, rescored.read, strict=True)
-    ]
+    reread: Sequence[float]
+    cost: RerankingCost
+    reread, cost = yield ModelRequest(partial(reranking.of, question, list(texts.values())))
+    scores = blended([one.score for one in readable], reread, [one.trusted.factor for one in readable])
+    each = zip(readable, scores, reread, strict=True)
+    scored = [replace(one, score=score, reread=read) for one, score, read in each]
     rest = (one for one in found if one.head.key not in texts)
-    return sorted((*scored, *rest), key=lambda one: -one.score), rescored.cost
+    return sorted((*scored, *rest), key=lambda one: -one.score), cost
 
 
 def _with_speaker(words: CandidateWords) -> str:
