@@ -1,7 +1,7 @@
 """Extract entities and statements by rules, without a model: from prose, dialogue and code."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from treering.core.evidence import Triple
 from treering.ports.models import Entity, EntityKind, Excerpt, Extraction, PlainExtraction, Statement
@@ -48,8 +48,9 @@ class BuiltInExtractor:
         return [_extraction(*_read(excerpt)) for excerpt in excerpts]
 
     def extract_plainly(self, excerpts: Sequence[Excerpt]) -> list[PlainExtraction]:
-        """Return only the names and statements of `extract`; names in code are distinct."""
-        return [_read_plainly(excerpt) for excerpt in excerpts]
+        """Return only the names and statements of `extract`."""
+        read = map(_read, excerpts)
+        return [PlainExtraction([entity.name for entity in entities], statements) for entities, statements in read]
 
 
 _Found = tuple[Sequence[Entity], Sequence[Statement]]
@@ -58,13 +59,6 @@ _Found = tuple[Sequence[Entity], Sequence[Statement]]
 def _extraction(entities: Sequence[Entity], statements: Sequence[Statement]) -> Extraction:
     triples = (Triple(subject=subject, relation=relation, object=end) for subject, relation, end in statements)
     return Extraction(tuple(entities), tuple(triples))
-
-
-def _read_plainly(excerpt: Excerpt) -> PlainExtraction:
-    if excerpt.form == "code":
-        return _names_in_code(excerpt)
-    entities, statements = _read(excerpt)
-    return PlainExtraction([entity.name for entity in entities], statements)
 
 
 def _read(excerpt: Excerpt) -> _Found:
@@ -253,23 +247,7 @@ def read_code(excerpt: Excerpt) -> _Found:
         entities.append(Entity(name, kind, *span))
         if relation:
             stated[relation, target] = None
-    return entities, _stated_of(symbol, stated)
-
-
-def _names_in_code(excerpt: Excerpt) -> PlainExtraction:
-    """Read code like `read_code`, with distinct names."""
-    symbol = excerpt.heading or excerpt.title
-    names: dict[str, None] = {symbol: None} if symbol.strip() else {}
-    stated: dict[tuple[str, str], None] = {}
-    for relation, _, name, _, target in _uses(excerpt.text, symbol):
-        names[name] = None
-        if relation:
-            stated[relation, target] = None
-    return PlainExtraction(list(names), _stated_of(symbol, stated))
-
-
-def _stated_of(symbol: str, stated: Iterable[tuple[str, str]]) -> list[Statement]:
-    return distinct(statement(symbol, *relation) for relation in stated) if symbol.strip() else []
+    return entities, distinct(statement(symbol, *relation) for relation in stated) if symbol.strip() else []
 
 
 _BEGINS_USE = (
