@@ -37,9 +37,7 @@ from treering.retrieval.search.reranking import (
     diversify,
 )
 from treering.retrieval.search.trust import (
-    FoundText,
     Trusted,
-    Weighed,
     Wording,
     identifiers_in,
     is_name,
@@ -181,6 +179,11 @@ class Hit:
         reply = (self.reply.heading, self.reply.excerpt) if self.reply else ()
         shown = "\n".join((self.head.title, self.head.heading, self.text, *reply))
         return (*instruction_flags(shown), *repetition_flags(self.repeats))
+
+    @property
+    def titled_text(self) -> str:
+        """Its title, heading and text."""
+        return f"{self.head.title}\n{self.head.heading}\n{self.text}"
 
     @property
     def text_with_reply(self) -> str:
@@ -444,12 +447,11 @@ def _read(
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        texts = list(map(_found_text, hits))
         by_trust: Sequence[Hit] = hits
-        if needs_weighing(texts, question.text):
-            if idf is None and any(one.repeats for one in texts):
+        if needs_weighing(hits, question.text):
+            if idf is None and any(one.repeats for one in hits):
                 idf = yield from _idf_of(question, reader.reach)
-            by_trust = list(map(_weighed_hit, hits, weigh_by_trust(texts, question.text, idf or IdfWeights())))
+            by_trust = weigh_by_trust(hits, question.text, idf or IdfWeights())
         weighed = sorted(by_trust, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         others = sum(not hit.repeats_with_less_trust for hit in hits)
@@ -467,14 +469,6 @@ def _read(
 def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:
     counted: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(question.terms.words)))
     return IdfWeights.of(question.terms.words, counted)
-
-
-def _found_text(hit: Hit) -> FoundText:
-    return FoundText(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}", hit.score, hit.trusted, hit.repeats)
-
-
-def _weighed_hit(hit: Hit, weighed: Weighed) -> Hit:
-    return replace(hit, score=weighed.score, trusted=weighed.trusted, repeating_factor=weighed.repeating)
 
 
 def _still_to_read(
