@@ -17,34 +17,27 @@ FILE = "file"
 ROLE = "role"
 
 
-@dataclass(frozen=True, slots=True)
-class FileEvidence:
-    """The evidence for a file besides the score of the passage."""
-
-    own_scores: Mapping[int, float]
-    """The score of each passage by its words and meaning alone, which add up for its file."""
-    commits: Mapping[str, float]
-    """By origin, how much commits with a similar subject touched the file, from 0 to 1."""
-
-
 def rank_in_files(
     ranked: Sequence[Fused],
     heads: Mapping[int, PassageHead],
-    evidence: FileEvidence,
     terms: Collection[str],
     *,
+    own_scores: Mapping[int, float],
+    commits: Mapping[str, float],
     how_to: bool = False,
     chore: bool = False,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
+    `own_scores` are the scores of passages by their words and meaning alone, which add up for their file; `commits`,
+    by origin, how much commits with a similar subject touched the file, from 0 to 1.
     A question of what one has to do (`how_to`) is answered by documentation as well as by code, and a question about a
     chore of the project (`chore`) by guides for contributors and files that define commands.
     The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
-    discount = (1 - TUNING.files.beside_code) * _code_share(heads, evidence.own_scores)
+    discount = (1 - TUNING.files.beside_code) * _code_share(heads, own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
 
     def weight(head: PassageHead) -> float:
@@ -53,23 +46,21 @@ def rank_in_files(
         return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
-    files = _file_scores(placed, evidence.own_scores)
+    files = _file_scores(placed, own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
-    commits = _commit_scores(placed, evidence.commits)
-    commits_share = TUNING.files.commits if commits else 0.0
+    touching = _commit_scores(placed, commits)
+    commits_share = TUNING.files.commits if touching else 0.0
     whole = 2 + commits_share
 
     position = _positions(placed)
 
     def score(one: _Placed) -> float:
-        touched = one.weight * commits.get(one.head.origin, 0.0)
+        touched = one.weight * touching.get(one.head.origin, 0.0)
         of_file = files[one.whole] + commits_share * touched
         return (one.own / best + further ** position[one.hit.key] * of_file) / whole
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))
-    return [
-        Fused(one.hit.key, of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)}) for of, one in ordered
-    ]
+    return [Fused(one.hit.key, of, {**one.hit.parts, **_parts(one, files[one.whole], touching)}) for of, one in ordered]
 
 
 def path_of(head: PassageHead) -> str:

@@ -287,8 +287,8 @@ class SourceChanges:
         before = self._known_sources.whole(state.id)
         citing = self._known_sources.citing(state.id)
         read = read_of(draft.origin, self._branches)
-        merged = continued(before, draft) if read is None and is_transcript(draft.kind, draft.metadata) else None
-        draft = merged.draft if merged else draft
+        is_merged = read is None and is_transcript(draft.kind, draft.metadata)
+        draft, parted = continued(before, draft) if is_merged else (draft, "")
         named = {ref.segment_id for item in citing if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
         versions = versions_after(state.fingerprint, read, draft.fingerprint)
@@ -311,7 +311,8 @@ class SourceChanges:
                 self._restate(stored, claim.evidence_refs[0], gone=carried.gone)
             elif stored is None or not self._known_sources.was_rejected(stored):
                 self._state(claim)
-        parted = merged.why if merged else divergence(before.segments, draft.segments, gone=carried.gone)
+        if not is_merged:
+            parted = divergence(before.segments, draft.segments, gone=carried.gone)
         return parted, carried.segments
 
     def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
