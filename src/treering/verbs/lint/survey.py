@@ -35,7 +35,7 @@ _MAX_FOUND = 200
 
 
 class Finding(Value):
-    """A problem that a rule found, with a fix if possible."""
+    """A problem, with a fix if possible."""
 
     rule: str
     severity: Severity
