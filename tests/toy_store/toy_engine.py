@@ -5,6 +5,7 @@ from treering.core.patch import Author
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.models.vectoriser import BackgroundVectoriser, OnRequest
 from treering.ports.adapter import ReadLimits
+from treering.retrieval.index.lookup import IndexLookup
 from treering.sources.formats import built_in_formats
 from treering.sources.path import PathAdapter
 from treering.testing.fakes import HashingEmbedder, MemoryJobs, MemoryLeases, SteppingClock
@@ -20,6 +21,7 @@ def toy_engine(*, policy=None, channel="user", late=False, clock=None):
     return Engine(
         ledger=ledger,
         index=index,
+        lookup=IndexLookup(index),
         embedder=embedder,
         vectoriser=OnRequest(BackgroundVectoriser(index.vectors, leases, embedder, clock)),
         jobs=MemoryJobs(ledger),

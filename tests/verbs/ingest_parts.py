@@ -27,6 +27,7 @@ from treering.ports.adapter import (
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import JobRow
 from treering.ports.search import Lag
+from treering.retrieval.index.lookup import IndexLookup
 from treering.sources.formats import built_in_formats
 from treering.sources.reading.lines import in_file
 from treering.sources.reading.text import outline_markdown, segment_text, segments_of_markdown
@@ -199,6 +200,7 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
     engine = Engine(
         ledger=ledger,
         index=index or vectors,
+        lookup=IndexLookup(index or vectors),
         embedder=None,
         vectoriser=vectors,
         jobs=jobs,

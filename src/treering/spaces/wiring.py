@@ -22,6 +22,7 @@ from treering.ports.runtime import Clock, SpacesWithWork
 from treering.ports.stores import AccessKeys, BackUp, Needs, Stores
 from treering.ports.vector_engine import VectorMirrors
 from treering.registry import Place, Table, brought, places_of_extensions
+from treering.retrieval.index.lookup import IndexLookup
 from treering.retrieval.index.rounds import make_whole
 from treering.sources.reading.access import AnyFile
 from treering.spaces.backends import BACKENDS, Backend, OpenStores
@@ -345,6 +346,7 @@ def _engine(
     return Engine(
         ledger=stores.ledger,
         index=stores.index,
+        lookup=IndexLookup(stores.index),
         embedder=embedder,
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,

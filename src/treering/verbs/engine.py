@@ -13,6 +13,7 @@ from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles, Rea
 from treering.ports.format import Segmenter
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger
+from treering.ports.lookup import Lookup
 from treering.ports.models import Embedder, Rarity, Reranker, equally_rare
 from treering.ports.runtime import Backlog, Clock, JobLog, Leases
 from treering.ports.stores import NoteAnswer, Protection, ReadyValues
@@ -70,6 +71,7 @@ class Engine:
 
     ledger: Ledger
     index: Index
+    lookup: Lookup
     embedder: Embedder
     vectoriser: Vectoriser
     jobs: JobLog

@@ -6,7 +6,6 @@ from treering.core.objects import Source
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import TextRequest
-from treering.retrieval.index.lookup import modules_named
 from treering.verbs.envelope import Call
 
 MAX_READ = 60
@@ -16,9 +15,9 @@ _MAX_PLACES = 20
 
 def files_called(call: Call, name: str, reach: Reach) -> Sequence[Source]:
     """Return the files at a path, or whose path ends so, or else the module of a name such as `flask.sessions`."""
-    engine = call.engine
-    at_path = read_sources(call, ids_at_path(passages_called(call, name, reach), name))
-    return at_path or modules_named(engine.index, engine.ledger, name, reach)
+    return read_sources(call, ids_at_path(passages_called(call, name, reach), name)) or modules_called(
+        call, name, reach
+    )
 
 
 def passages_called(call: Call, text: str, reach: Reach) -> list[PassageHead]:
@@ -34,6 +33,11 @@ def ids_at_path(heads: Sequence[PassageHead], text: str) -> list[str]:
     matching = [head for head in heads if _is_called(head, text)]
     exact = [head for head in matching if text in (head.title, head.origin)]
     return list(dict.fromkeys(head.object_id for head in exact or matching))
+
+
+def modules_called(call: Call, name: str, reach: Reach) -> Sequence[Source]:
+    """Return the files of code that are the module of a name, with dots, `::` or slashes in it."""
+    return call.engine.lookup.modules(name, reach, call.engine.ledger)
 
 
 def read_sources(call: Call, ids: Iterable[str]) -> Sequence[Source]:

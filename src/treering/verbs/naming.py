@@ -10,7 +10,6 @@ from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Object, title_of
 from treering.core.patch import PatchRecord
 from treering.ports.ledger import Ledger, Selection
-from treering.retrieval.text.analysis import content_words
 from treering.verbs.engine import Engine
 from treering.verbs.numbered_places import place_numbered
 from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
@@ -52,16 +51,16 @@ def id_named(
             raise
         return full_id(engine.ledger, given)
     if strict:
-        _require_clear(given, item)
+        _require_clear(engine, given, item)
     return item.id
 
 
-def _require_clear(text: str, item: Object) -> None:
+def _require_clear(engine: Engine, text: str, item: Object) -> None:
     """Raise `InvalidInput` if words are too small a part of the title of an object to change it without asking."""
     words, is_quoted = _unquoted(text)
     wanted, title = _plain(words), _plain(title_of(item))
     is_beginning = title.startswith(wanted) and len(wanted.split()) >= MIN_WORDS
-    if is_quoted or wanted == title or is_beginning or len(content_words(wanted)) >= MIN_WORDS:
+    if is_quoted or wanted == title or is_beginning or len(engine.lookup.content_words(wanted)) >= MIN_WORDS:
         return
     raise InvalidInput(
         f"{words!r} is only a part of the title {label(title_of(item))}.",

@@ -1,36 +1,51 @@
-"""Lookups by words and names, which need no ranked search."""
+"""Lookups by words and names for writes (`ports.lookup`)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from treering.core.objects import Source
+from treering.core.objects import Object, Source
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, module_name
 from treering.retrieval.index.code_places import file_of
+from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import look_up
-from treering.retrieval.text.analysis import query_terms
+from treering.retrieval.text.analysis import content_words, query_terms
 
 _MAX_FILES = 60
 """Files that are read for the name of a module."""
 
 
-def passages_with(index: Index, text: str, reach: Reach, *, limit: int) -> Sequence[PassageHead]:
-    """Return at most `limit` passages in reach that share words with a text, those with most in common first."""
-    terms = query_terms(text)
-    return look_up(index, TextRequest(reach, limit, words=(*terms.words, *terms.phrases)))
+@dataclass(frozen=True, slots=True)
+class IndexLookup:
+    """Lookups in the index of a space."""
 
+    index: Index
 
-def modules_named(index: Index, ledger: Ledger, name: str, reach: Reach) -> Sequence[Source]:
-    """Return the files of code in reach that are the module of a name, with dots, `::` or slashes in it."""
-    path = name.strip().replace("::", "/").strip("/")
-    if not path or any(character.isspace() for character in path):
-        return []
-    spelled = dict.fromkeys((path, path.replace(".", "/")))
-    names = tuple(module_name(family, one) for family in CODE_FAMILIES for one in spelled)
-    (passages,) = index.passages.read([PassageRequest((), reach, named=names)])
-    ids = tuple(dict.fromkeys(head.object_id for head in passages.heads.values()))[:_MAX_FILES]
-    (read,) = ledger.read([ObjectRequest(objects=ids)])
-    sources = [item for one in ids if isinstance(item := read.objects.get(one), Source)]
-    return [one for one in sources if (file := file_of(one)) and not spelled.keys().isdisjoint(file[0].modules)]
+    def text_of(self, item: Object) -> str:
+        """Return the indexed text of an object that is no source."""
+        return passages_of(item)[0].text
+
+    def content_words(self, text: str) -> Sequence[str]:
+        """Return the words of a text in order, in lower case, without stop words."""
+        return content_words(text)
+
+    def passages_with(self, text: str, reach: Reach, *, limit: int) -> Sequence[PassageHead]:
+        """Return at most `limit` passages in reach that share words with a text, those with most in common first."""
+        terms = query_terms(text)
+        return look_up(self.index, TextRequest(reach, limit, words=(*terms.words, *terms.phrases)))
+
+    def modules(self, name: str, reach: Reach, ledger: Ledger) -> Sequence[Source]:
+        """Return the files of code in reach that are the module of a name, with dots, `::` or slashes in it."""
+        path = name.strip().replace("::", "/").strip("/")
+        if not path or any(character.isspace() for character in path):
+            return []
+        spelled = dict.fromkeys((path, path.replace(".", "/")))
+        names = tuple(module_name(family, one) for family in CODE_FAMILIES for one in spelled)
+        (passages,) = self.index.passages.read([PassageRequest((), reach, named=names)])
+        ids = tuple(dict.fromkeys(head.object_id for head in passages.heads.values()))[:_MAX_FILES]
+        (read,) = ledger.read([ObjectRequest(objects=ids)])
+        sources = [item for one in ids if isinstance(item := read.objects.get(one), Source)]
+        return [one for one in sources if (file := file_of(one)) and not spelled.keys().isdisjoint(file[0].modules)]

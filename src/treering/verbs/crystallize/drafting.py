@@ -23,7 +23,6 @@ from treering.core.objects import (
 from treering.core.patch import HEADING, TITLE, Create, Operation, shortened
 from treering.core.screening import screened
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
-from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.numbered_places import numbered_in
@@ -240,7 +239,7 @@ def _check_payload(fields: KnowledgeFields) -> None:
 def declaration_note(call: Call, item: Knowledge) -> Source:
     """Make the note with the words of a person's declaration, without secrets, so that it can be cited."""
     item = screened(item).value
-    words = passages_of(item)[0].text or canonical_json(item.payload.model_dump(mode="json"))
+    words = call.engine.lookup.text_of(item) or canonical_json(item.payload.model_dump(mode="json"))
     now = call.engine.clock.now()
     salt = fresh_salt(call.engine.clock)
     segment = Segment(

@@ -15,8 +15,6 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
 from treering.ports.passages import Reach
-from treering.retrieval.index.lookup import passages_with
-from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.changing import ChangeInput, changing, found_of, replacement_of
 from treering.verbs.crystallize.drafting import (
     FLAT_FIELDS,
@@ -68,10 +66,11 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     """Return the ids of knowledge with nearly the same words. They are only reported: likeness proves nothing."""
-    words = passages_of(item)[0].text
+    lookup = call.engine.lookup
+    words = lookup.text_of(item)
     reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
     known: dict[str, Object] = {}
-    for head in passages_with(call.engine.index, words, reach, limit=_DUPLICATE_CANDIDATES):
+    for head in lookup.passages_with(words, reach, limit=_DUPLICATE_CANDIDATES):
         with noted({}):  # altered knowledge is not compared
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()
@@ -80,7 +79,7 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
         for identity, other in known.items()
         if isinstance(other, Knowledge)
         and other.duplicate_key() != key
-        and _likeness(words, passages_of(other)[0].text) >= _MIN_LIKENESS
+        and _likeness(words, lookup.text_of(other)) >= _MIN_LIKENESS
     )
 
 

@@ -19,7 +19,6 @@ from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import Head, SourceState, noted
 from treering.ports.passages import Reach
-from treering.retrieval.index.lookup import passages_with
 from treering.verbs.envelope import Call, Value
 from treering.verbs.evidence.notation import (
     NOTATIONS,
@@ -271,8 +270,7 @@ class Resolver:
         reach = Reach(self.call.scope, descend=True, where=Compare("type", "eq", "source"))
         sought = " ".join(words.split()).casefold()
         matches: dict[str, _Quoted] = {}
-        index = self.call.engine.index
-        for head in passages_with(index, words, reach, limit=_QUOTE_HITS) if sought else ():
+        for head in self.call.engine.lookup.passages_with(words, reach, limit=_QUOTE_HITS) if sought else ():
             # One in another scope, or a damaged one, which lint reports, is no match.
             with suppress(NotFound), noted({}):
                 source = self._source(head.object_id)

@@ -5,10 +5,9 @@ from treering.core.objects import Node, Object, Source
 from treering.ports.passages import PassageRequest, Reach
 from treering.retrieval.index.code_names import CODE_FAMILIES, defined_in, last_name
 from treering.retrieval.index.code_places import file_of, is_test_path
-from treering.retrieval.index.lookup import modules_named
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call
-from treering.verbs.file_names import ids_at_path, passages_called, read_sources
+from treering.verbs.file_names import ids_at_path, modules_called, passages_called, read_sources
 from treering.verbs.query.code_related import CodeStart
 
 _MAX_FILES = 30
@@ -27,8 +26,7 @@ def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
         return [CodeStart(source, frozenset([text])) for source in read_sources(call, [parts[0].object_id])]
     files = [CodeStart(source) for source in read_sources(call, ids_at_path(heads, text))[:1]]
     symbols = files or _symbols(call, text, reach)
-    modules = [] if symbols else modules_named(call.engine.index, call.engine.ledger, text, reach)
-    return symbols or [CodeStart(source) for source in modules]
+    return symbols or [CodeStart(source) for source in modules_called(call, text, reach)]
 
 
 def starts_at(call: Call, item: Object) -> list[CodeStart]:
