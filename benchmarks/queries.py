@@ -16,7 +16,7 @@ from treering.retrieval import limits
 from treering.retrieval.index.rounds import run
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.ranking import search_arms
-from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.search.retrieval import retrieval
 
 _QUESTIONS = 60
 _FEW = 15
@@ -81,7 +81,7 @@ def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
         yield _figure(f"— arm of {name}", size, _timed(arm, asked))
     in_rounds = partial(run, index=index, ledger=ledger)
     together = _timed(lambda question: in_rounds(search_arms(question, _EVERYWHERE)), asked)
-    whole = _timed(partial(retrieve, index=index, ledger=ledger, reach=_EVERYWHERE, limit=10), asked)
+    whole = _timed(lambda question: in_rounds(retrieval(question, reach=_EVERYWHERE, limit=10)), asked)
     after = [Cost(one.wall - other.wall, one.cpu - other.cpu) for one, other in zip(whole, together, strict=True)]
     yield _figure("— all arms, and the cosines they lack", size, together)
     yield _figure("— fusion, neighbours, re-check, diversity", size, after)

@@ -20,7 +20,7 @@ from treering.retrieval.index.rounds import Steps, run
 from treering.retrieval.search.fusion import Fused, fuse
 from treering.retrieval.search.question import Arms, Question
 from treering.retrieval.search.ranking import Candidates, related, search_arms, widen
-from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.tuning import TUNING
 
 EVERYWHERE = Reach("/", descend=True)
@@ -59,8 +59,7 @@ class Stages:
         self.starts.append(_start(association, found, view))
         self._timed("— — the walk alone", partial(walk_from, self.starts[-1], space))
         self._timed("— widening", lambda: in_rounds(widen(question, kept, association, candidates)))
-        whole = partial(retrieve, question, index=index, ledger=ledger, reach=EVERYWHERE, limit=_HITS)
-        self._timed(_RETRIEVAL, whole)
+        self._timed(_RETRIEVAL, lambda: in_rounds(retrieval(question, reach=EVERYWHERE, limit=_HITS)))
         steps = (self.costs[name][-1] for name in _STEPS)
         rest = self.costs[_RETRIEVAL][-1]
         for step in steps:

@@ -30,6 +30,7 @@ from treering.extensions.discussions.identity import discussion_ref as discussio
 from treering.extensions.discussions.search import DiscussionSearch as DiscussionSearch
 from treering.extensions.discussions.wilmer import WilmerImport as WilmerImport
 from treering.extensions.encoder.language_models import open_model as open_model
+from treering.extensions.projects.extraction_by_model import ModelExtractor as ModelExtractor
 from treering.extensions.projects.spaces import Projects as Projects
 from treering.extensions.projects.spaces import open_projects as open_projects
 from treering.extensions.projects.supervisor import Supervisor as Supervisor
@@ -51,7 +52,6 @@ from treering.ports.models import LanguageModel as LanguageModel
 from treering.ports.models import Reranker as Reranker
 from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
-from treering.retrieval.extraction.by_model import ModelExtractor as ModelExtractor
 from treering.retrieval.search.packing import ContextPack as ContextPack
 from treering.spaces.merging import DiffReport as DiffReport
 from treering.spaces.merging import MergeReport as MergeReport

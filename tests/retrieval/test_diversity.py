@@ -26,20 +26,9 @@ def rankings(draw: st.DrawFn) -> list[Candidate]:
 
 @given(rankings(), st.integers(0, 15))
 @settings(max_examples=100)
-def test_every_candidate_is_chosen_at_most_once_and_never_when_it_is_a_duplicate(
-    ranked: list[Candidate], limit: int
-) -> None:
+def test_every_candidate_is_chosen_at_most_once(ranked: list[Candidate], limit: int) -> None:
     selection = diversify(ranked, limit)
     assert len(selection.keys) == len(set(selection.keys)) <= limit
-    assert not set(selection.keys) & set(selection.duplicates)
-    assert set(selection.duplicates.values()) <= set(selection.keys)
-
-
-@given(rankings())
-@settings(max_examples=100)
-def test_with_room_for_all_nothing_but_duplicates_is_left_out(ranked: list[Candidate]) -> None:
-    selection = diversify(ranked, len(ranked))
-    assert {*selection.keys, *selection.duplicates} == {candidate.key for candidate in ranked}
 
 
 @given(rankings())
@@ -48,10 +37,8 @@ def test_the_best_candidate_stays_first(ranked: list[Candidate]) -> None:
     assert diversify(ranked, 3).keys[:1] == tuple(candidate.key for candidate in ranked[:1])
 
 
-def test_of_near_duplicates_the_better_one_stays_and_stands_for_the_other() -> None:
-    selection = diversify(candidates(LONG, LONG.upper() + ".", "Something else"), 3)
-    assert selection.keys == (0, 2)
-    assert selection.duplicates == {1: 0}
+def test_of_near_duplicates_the_better_one_stays() -> None:
+    assert diversify(candidates(LONG, LONG.upper() + ".", "Something else"), 3).keys == (0, 2)
 
 
 def test_choosing_hits_leaves_no_cycle_for_the_collector() -> None:
@@ -78,21 +65,19 @@ def words_of(text: str) -> list[str]:
     return ["", *re.findall(r"\w+", text.casefold())]
 
 
-def chosen_slowly(ranked: list[Candidate]) -> tuple[tuple[int, ...], dict[int, int]]:
+def chosen_slowly(ranked: list[Candidate]) -> tuple[int, ...]:
     """Compare every text with every other, by the sets of their neighbouring words."""
     distinct: list[Candidate] = []
-    duplicates: dict[int, int] = {}
     for each in sorted(ranked, key=lambda candidate: -candidate.trust):
         own = set(pairwise(words_of(each.text)))
         for other in distinct:
             others = set(pairwise(words_of(other.text)))
             numbers = [re.findall(r"\d+", text) for text in (each.text, other.text)]
             if len(own & others) >= 0.9 * len(own | others) and numbers[0] == numbers[1]:
-                duplicates[each.key] = other.key
                 break
         else:
             distinct.append(each)
-    return tuple(candidate.key for candidate in sorted(distinct, key=lambda one: -one.score)), duplicates
+    return tuple(candidate.key for candidate in sorted(distinct, key=lambda one: -one.score))
 
 
 @st.composite
@@ -107,7 +92,7 @@ def trusted_rankings(draw: st.DrawFn) -> list[Candidate]:
 @settings(max_examples=200)
 def test_the_choice_is_that_of_comparing_every_two_texts(ranked: list[Candidate]) -> None:
     choice = diversify(ranked, max(1, len(ranked)))
-    assert (choice.keys, choice.duplicates) == chosen_slowly(ranked)
+    assert choice.keys == chosen_slowly(ranked)
 
 
 @given(trusted_rankings(), st.integers(0, 20), st.integers(1, 5))

@@ -6,9 +6,10 @@ from space_parts import note, open_space
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.scope import ROOT
 from treering.ports.passages import Reach
+from treering.retrieval.index.rounds import run
 from treering.retrieval.search.fusion import WALKED, WORDS
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.retrieval import retrieve
+from treering.retrieval.search.retrieval import retrieval
 from treering.testing.fakes import HashingEmbedder
 
 ASKED = "Where did Ada Lovelace have her friend educated?"
@@ -31,9 +32,8 @@ def space():
 def ask(space, text=ASKED, *, embedder=None, where=EVERYTHING, limit=5, scope=ROOT, **reach):
     engine = space.engine
     question = Question.of(text, embedder=embedder)
-    return retrieve(
-        question, index=engine.index, ledger=engine.ledger, reach=Reach(scope, where=where, **reach), limit=limit
-    )
+    steps = retrieval(question, reach=Reach(scope, where=where, **reach), limit=limit)
+    return run(steps, index=engine.index, ledger=engine.ledger)
 
 
 def origins(found):
@@ -187,7 +187,7 @@ def test_a_time_in_the_question_is_relative_to_when_it_is_asked(space):
     engine = space.engine
     for now, found in ((datetime(2023, 5, 15, tzinfo=UTC), ["chat:may"]), (datetime(2024, 5, 15, tzinfo=UTC), [])):
         question = Question.of("whatever happened a week ago?", embedder=None, now=now)
-        seen = retrieve(question, index=engine.index, ledger=engine.ledger, reach=Reach(ROOT), limit=5)
+        seen = run(retrieval(question, reach=Reach(ROOT), limit=5), index=engine.index, ledger=engine.ledger)
         assert origins(seen) == found
 
 
@@ -213,7 +213,7 @@ def test_few_more_texts_are_read_than_are_shown_where_none_repeats_another():
             note(space, f"{matter} harvest {' '.join(MATTERS[n : n + 3])}", origin=f"{matter}.md", title=matter)
         ledger = TextsRead(space.engine.ledger)
         question = Question.of("harvest", embedder=None)
-        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        found = run(retrieval(question, reach=Reach(ROOT), limit=4), index=space.engine.index, ledger=ledger)
         assert len(found.hits) == 4
         assert len(ledger.segments) == 5
 
@@ -224,7 +224,7 @@ def test_all_texts_are_read_at_once_where_few_are_left():
             note(space, f"{matter} harvest", origin=f"{matter}.md", title=matter)
         ledger = TextsRead(space.engine.ledger)
         question = Question.of("harvest", embedder=None)
-        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        found = run(retrieval(question, reach=Reach(ROOT), limit=4), index=space.engine.index, ledger=ledger)
         assert len(found.hits) == 4
         assert len(ledger.segments) == 6
 
@@ -237,7 +237,7 @@ def test_more_texts_are_read_where_those_read_first_repeat_each_other():
             note(space, f"{matter} and the harvest", origin=f"{matter}.md", title=matter)
         ledger = TextsRead(space.engine.ledger)
         question = Question.of("harvest", embedder=None)
-        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        found = run(retrieval(question, reach=Reach(ROOT), limit=4), index=space.engine.index, ledger=ledger)
         assert len({hit.text for hit in found.hits}) == 4
         assert len(ledger.segments) == 12
 
@@ -250,6 +250,6 @@ def test_no_more_texts_are_read_than_should_make_up_for_those_that_repeat_each_o
             note(space, f"{matter} harvest {' '.join(MATTERS[n : n + 3])}", origin=f"{matter}.md", title=matter)
         ledger = TextsRead(space.engine.ledger)
         question = Question.of("harvest", embedder=None)
-        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        found = run(retrieval(question, reach=Reach(ROOT), limit=4), index=space.engine.index, ledger=ledger)
         assert len({hit.text for hit in found.hits}) == 4
         assert 5 < len(ledger.segments) < 4 * 3

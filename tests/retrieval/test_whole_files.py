@@ -3,7 +3,7 @@ import pytest
 from treering.ports.passages import PassageHead
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.search.commit_history import CommitHistory, against_the_first, companions_of
-from treering.retrieval.search.file_ranking import FileEvidence, called_share, path_of, rank_in_files
+from treering.retrieval.search.file_ranking import called_share, path_of, rank_in_files
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.text.analysis import query_words
 from treering.retrieval.tuning import TUNING
@@ -28,7 +28,7 @@ def head(key, path, role="code", heading=""):
 def ranked(*scores, heads, question="how are uploads retried", words=None, commits=None):
     hits = [Fused(key, score, {}) for key, score in enumerate(scores)]
     words = words if words is not None else dict(enumerate(scores))
-    return rank_in_files(hits, heads, FileEvidence(words, commits or {}), query_words(question))
+    return rank_in_files(hits, heads, query_words(question), own_scores=words, commits=commits or {})
 
 
 def test_passages_of_one_file_support_each_other():
@@ -190,6 +190,6 @@ def test_guides_come_before_code_for_chores():
         4: head(4, "tests/test_run.py", "test"),
     }
     hits = [Fused(key, score, {}) for key, score in enumerate((0.9, 0.85, 0.8, 0.8, 0.9))]
-    evidence = FileEvidence({hit.key: hit.score for hit in hits}, {})
-    terms = query_words("how do I run the tests")
-    assert [hit.key for hit in rank_in_files(hits, heads, evidence, terms, chore=True)] == [3, 2, 1, 0, 4]
+    scores, terms = {hit.key: hit.score for hit in hits}, query_words("how do I run the tests")
+    found = rank_in_files(hits, heads, terms, own_scores=scores, commits={}, chore=True)
+    assert [hit.key for hit in found] == [3, 2, 1, 0, 4]

@@ -231,6 +231,11 @@ class EvidenceRef(FrozenModel):
     lost_on: tuple[str, ...] = Field(default=(), exclude_if=lambda lost_on: not lost_on)
     """The branches that had its segment and no longer have it; readings of a repository set it."""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The passage that it cites, and its role."""
+        return self.source_id, self.segment_id, self.role
+
     def moved(
         self, segment_id: str, *, source_id: str = "", lines: tuple[int, int] | None = None, together: bool = False
     ) -> "EvidenceRef":
@@ -268,15 +273,22 @@ def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
     """Return one reference per segment, spanning the lines of all references to that segment."""
     by_segment: dict[tuple[str, str, str], EvidenceRef] = {}
     for ref in refs:
-        key = (ref.source_id, ref.segment_id, ref.role)
-        known = by_segment.get(key, ref)
+        known = by_segment.get(ref.key, ref)
         lines = None
         if ref.lines and known.lines:
             lines = (min(ref.lines[0], known.lines[0]), max(ref.lines[1], known.lines[1]))
         lost_on = tuple(dict.fromkeys((*known.lost_on, *ref.lost_on)))
         together = ref.together or known.together
-        by_segment[key] = ref.model_copy(update={"lines": lines, "together": together, "lost_on": lost_on})
+        by_segment[ref.key] = ref.model_copy(update={"lines": lines, "together": together, "lost_on": lost_on})
     return tuple(by_segment.values())
+
+
+def extended(refs: Iterable[EvidenceRef], more: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
+    """Return references with those of `more` that cite another passage, or in another role."""
+    by_key = {ref.key: ref for ref in refs}
+    for ref in more:
+        by_key.setdefault(ref.key, ref)
+    return tuple(by_key.values())
 
 
 def on_any_branch(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:

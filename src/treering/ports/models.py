@@ -391,8 +391,7 @@ class PlainExtraction(NamedTuple):
 class Extractor(Protocol):
     """Finds entities and triples.
 
-    A method `extract_plainly(excerpts)` returns them as `PlainExtraction`s, which is faster; there a name may occur
-    less often.
+    A method `extract_plainly(excerpts)` returns them as `PlainExtraction`s, which is faster.
     """
 
     @property

@@ -3,10 +3,10 @@
 import getpass
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import InvalidInput
 from treering.system.address import Address, file_address, parse_address
@@ -23,8 +23,7 @@ IN_GIT = "treering"
 COMMON_KEY = "OPENAI_API_KEY"
 _MINUTES = re.compile(r"\d{1,5}(\.\d{1,5})?")
 _FALSE = {"0", "false", "no", "off"}
-
-
+_NAME, _READ = "name", "read"
 _OF_GIT = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE")
 
 
@@ -36,69 +35,109 @@ class SpaceChoice:
     why: str
 
 
+def _variable(name: str, default: Any, read: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
+    """Return a field that `read` parses from an environment variable. A secret one may contain a password."""
+    return field(default=default, repr=not secret, metadata={_NAME: name, _READ: read})
+
+
+def _is_on(text: str) -> bool:
+    return text.casefold() not in _FALSE
+
+
+def _threads(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 64:
+        raise InvalidInput(
+            f"TREERING_THREADS must be a number from 1 to 64, not {text!r}.", hint="Correct or unset it."
+        )
+    return int(text)
+
+
+def _minutes(text: str) -> float:
+    if not _MINUTES.fullmatch(text):
+        raise InvalidInput(
+            f"TREERING_RESIDENT_MINUTES must be a number, not {text!r}.", hint="Use a number such as 10 or 0.5."
+        )
+    return float(text)
+
+
+def _hook_names(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]+", text))
+
+
+def _zone_name(text: str) -> str:
+    from treering.retrieval.text.time_zones import parse_zone
+
+    name = text.strip()
+    try:
+        parse_zone(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"TREERING_TIMEZONE: {error.message}", hint=error.hint) from error
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings from the environment: `TREERING_…` and `MEMORY_…` variables, all optional."""
 
-    space: str = field(default="", repr=False)  # there may be a password in it
+    space: str = _variable("TREERING_SPACE", "", secret=True)
     """`TREERING_SPACE`: the default space."""
     data_dir: Path = field(default_factory=Path)
     """`TREERING_DATA_DIR`: the folder of named spaces and of files prepared for spaces."""
     actor: str = "user"
     """`TREERING_ACTOR`: the author; default the login name."""
-    keys: str = field(default="", repr=False)  # there may be a password in it
+    keys: str = _variable("TREERING_KEYS", "", secret=True)
     """`TREERING_KEYS`: the location of access keys; default the space's database, or `keys.db` in the data folder."""
-    anchor: str = ""
+    anchor: str = _variable("TREERING_ANCHOR", "")
     """`TREERING_ANCHOR`: a file outside the space for the head of its audit log."""
-    policy: str = ""
+    policy: str = _variable("TREERING_POLICY", "")
     """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` next to the space."""
-    background: bool = True
+    background: bool = _variable("TREERING_BACKGROUND", True, _is_on)
     """`TREERING_BACKGROUND=0`: do not embed in the background; use `treering vectors` instead."""
-    resident: str = ""
+    resident: str = _variable("TREERING_RESIDENT", "")
     """`TREERING_RESIDENT=0`: no resident process for later commands; `1`: also one in a checkout and in CI."""
-    resident_minutes: float = 10.0
+    resident_minutes: float = _variable("TREERING_RESIDENT_MINUTES", 10.0, _minutes)
     """`TREERING_RESIDENT_MINUTES`: minutes until that process ends without commands; default 10."""
-    underscore_names: bool = False
+    underscore_names: bool = _variable("TREERING_MCP_UNDERSCORE", False, _is_on)
     """`TREERING_MCP_UNDERSCORE=1`: name MCP tools `wiki_query`, for clients that refuse a dot."""
-    threads: int = 1
+    threads: int = _variable("TREERING_THREADS", 1, _threads)
     """`TREERING_THREADS`: texts to embed in parallel."""
-    read_ahead: bool = True
+    read_ahead: bool = _variable("TREERING_READ_AHEAD", True, _is_on)
     """`TREERING_READ_AHEAD=0`: do not read many files in a child process, which uses a second core."""
-    embedder: str = ""
+    embedder: str = _variable("TREERING_EMBEDDER", "")
     """`TREERING_EMBEDDER`: `bge-small-en-v1.5` (the default), `static`, `onnx:FOLDER`, PROVIDER:MODEL (such as
     `ollama:nomic-embed-text`, `sentence-transformers:all-MiniLM-L6-v2`), or a name that a package gives an embedder."""
-    embedder_url: str = ""
+    embedder_url: str = _variable("TREERING_EMBEDDER_URL", "")
     """`TREERING_EMBEDDER_URL`: the OpenAI-compatible endpoint of the model; default the provider's own."""
-    quick: bool = True
+    quick: bool = _variable("TREERING_QUICK", True, _is_on)
     """`TREERING_QUICK=0`: do not use vectors of the quick model for texts that are not embedded yet."""
-    reranker: str = ""
+    reranker: str = _variable("TREERING_RERANKER", "")
     """`TREERING_RERANKER`: the reranker for `options.rerank`, as `onnx:FOLDER`; default none."""
-    upstream: str = ""
+    upstream: str = _variable("TREERING_UPSTREAM", "")
     """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
-    wiki_model: str = ""
+    wiki_model: str = _variable("TREERING_WIKI_MODEL", "")
     """`TREERING_WIKI_MODEL`: the chat model of agents that write wikis, as LangChain names it; default none."""
-    memory_save_dir: str = ""
+    memory_save_dir: str = _variable("MEMORY_SAVE_DIR", "")
     """`MEMORY_SAVE_DIR`: the folder of projects; default `projects` in the data folder."""
-    memory_llm_model: str = ""
+    memory_llm_model: str = _variable("MEMORY_LLM_MODEL", "")
     """`MEMORY_LLM_MODEL`: the language model of `treering.project_memory` and of served projects."""
-    memory_llm_base_url: str = ""
+    memory_llm_base_url: str = _variable("MEMORY_LLM_BASE_URL", "")
     """`MEMORY_LLM_BASE_URL`: its OpenAI-compatible endpoint; default the provider's own."""
-    memory_embedding_model: str = ""
+    memory_embedding_model: str = _variable("MEMORY_EMBEDDING_MODEL", "")
     """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
-    memory_embedding_base_url: str = ""
+    memory_embedding_base_url: str = _variable("MEMORY_EMBEDDING_BASE_URL", "")
     """`MEMORY_EMBEDDING_BASE_URL`: its OpenAI-compatible endpoint; default the provider's own."""
-    timezone: str = ""
+    timezone: str = _variable("TREERING_TIMEZONE", "", _zone_name)
     """`TREERING_TIMEZONE`: the time zone of "yesterday" and `since`, such as `Europe/Berlin` or `+05:30`; default
     the machine's own."""
-    wiki_memory: str = field(default="", repr=False)  # there may be a password in it
+    wiki_memory: str = _variable("TREERING_WIKI_MEMORY", "", secret=True)
     """`TREERING_WIKI_MEMORY`: the store of wiki agents' memories: a space, or `mongodb://…`; default the space."""
-    hooks_off: frozenset[str] = frozenset()
+    hooks_off: frozenset[str] = _variable("TREERING_HOOKS_OFF", frozenset(), _hook_names)
     """`TREERING_HOOKS_OFF`: disabled hooks of coding agents: `begin`, `keep`, `edit`, `prompt`, `failure`."""
-    hook_sync: bool = True
+    hook_sync: bool = _variable("TREERING_HOOK_SYNC", True, _is_on)
     """`TREERING_HOOK_SYNC=0`: git hooks never sync memory, even if installed with --sync."""
-    trust: bool = False
+    trust: bool = _variable("TREERING_TRUST", False, _is_on)
     """`TREERING_TRUST=1`: open a space that came with the repository (git tracks its `.treering/`); as `--trust`."""
-    check_fail_on: str = ""
+    check_fail_on: str = _variable("TREERING_CHECK_FAIL_ON", "")
     """`TREERING_CHECK_FAIL_ON`: rules for which `treering check` exits with 1, such as `stale-decision,contested`."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
@@ -109,46 +148,11 @@ class Settings:
     def read(cls, environment: Mapping[str, str] | None = None, *, folder: Path | None = None) -> "Settings":
         """Read the environment. Raises `InvalidInput` for a value that makes no sense."""
         given = os.environ if environment is None else environment
-        threads = given.get("TREERING_THREADS", "1")
-        if not threads.isdigit() or not 1 <= int(threads) <= 64:
-            raise InvalidInput(
-                f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Correct or unset it."
-            )
-        minutes = given.get("TREERING_RESIDENT_MINUTES", "") or "10"
-        if not _MINUTES.fullmatch(minutes):
-            raise InvalidInput(
-                f"TREERING_RESIDENT_MINUTES must be a number, not {minutes!r}.", hint="Use a number such as 10 or 0.5."
-            )
+        variables = {one.name: one.metadata for one in fields(cls) if given.get(one.metadata.get(_NAME, ""))}
         return cls(
-            space=given.get("TREERING_SPACE", ""),
-            resident=given.get("TREERING_RESIDENT", ""),
-            resident_minutes=float(minutes),
+            **{name: variable[_READ](given[variable[_NAME]]) for name, variable in variables.items()},
             data_dir=_data_dir(given),
             actor=given.get("TREERING_ACTOR", "") or login_name(),
-            keys=given.get("TREERING_KEYS", ""),
-            anchor=given.get("TREERING_ANCHOR", ""),
-            policy=given.get("TREERING_POLICY", ""),
-            background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
-            underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
-            threads=int(threads),
-            read_ahead=given.get("TREERING_READ_AHEAD", "1").casefold() not in _FALSE,
-            reranker=given.get("TREERING_RERANKER", ""),
-            embedder=given.get("TREERING_EMBEDDER", ""),
-            embedder_url=given.get("TREERING_EMBEDDER_URL", ""),
-            quick=given.get("TREERING_QUICK", "1").casefold() not in _FALSE,
-            upstream=given.get("TREERING_UPSTREAM", ""),
-            wiki_model=given.get("TREERING_WIKI_MODEL", ""),
-            memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
-            memory_llm_model=given.get("MEMORY_LLM_MODEL", ""),
-            memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
-            memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
-            memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
-            timezone=_zone_name(given.get("TREERING_TIMEZONE", "").strip()),
-            wiki_memory=given.get("TREERING_WIKI_MEMORY", ""),
-            hooks_off=frozenset(re.findall(r"[a-z]+", given.get("TREERING_HOOKS_OFF", ""))),
-            hook_sync=given.get("TREERING_HOOK_SYNC", "1").casefold() not in _FALSE,
-            trust=given.get("TREERING_TRUST", "0").casefold() not in {*_FALSE, ""},
-            check_fail_on=given.get("TREERING_CHECK_FAIL_ON", ""),
             folder=folder or Path.cwd(),
             of_git={name: given[name] for name in _OF_GIT if given.get(name)},
         )
@@ -254,31 +258,18 @@ def _is_there(address: Address) -> bool:
     return address.file is not None and address.file.is_file()
 
 
-def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
+def read_key(name: str) -> str:
     """Read the key of a language model from a variable chosen by the user; empty if the common one is not set.
 
     Raises `InvalidInput` if another variable is not set.
     """
-    given = os.environ if environment is None else environment
-    key = given.get(name or COMMON_KEY, "")
+    key = os.environ.get(name or COMMON_KEY, "")
     if name and not key:
         raise InvalidInput(
             f"The environment variable {name} is not set; the model reads its key from it.",
             hint=f"Set the environment variable {name}.",
         )
     return key
-
-
-def _zone_name(name: str) -> str:
-    if not name:
-        return name
-    from treering.retrieval.text.time_zones import parse_zone
-
-    try:
-        parse_zone(name)
-    except InvalidInput as error:
-        raise InvalidInput(f"TREERING_TIMEZONE: {error.message}", hint=error.hint) from error
-    return name
 
 
 def data_folder() -> Path:

@@ -7,7 +7,7 @@ from datetime import date
 from functools import partial, reduce
 from math import ceil
 from operator import or_
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -306,6 +306,23 @@ class Operation(Generic[Answer]):
     """Whether repeating the call changes nothing more."""
     makes_space: bool = False
     """Whether a new space is created for it."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        summary: str,
+        run: Callable[[Call, Any, Any], Answer],
+        *,
+        rights: Rights,
+        repeatable: bool = False,
+        makes_space: bool = False,
+    ) -> Self:
+        """Declare the operation of a function, whose annotations name the input, the options and the report."""
+        _, given, options, report = get_type_hints(run).values()
+        return cls(
+            name, summary, given, options, report, run, rights=rights, repeatable=repeatable, makes_space=makes_space
+        )
 
     def perform(
         self,

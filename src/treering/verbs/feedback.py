@@ -332,9 +332,7 @@ def _key(one: _StoredVerdict) -> tuple[Any, ...]:
     return one.object_id, one.segment_id, one.terms, one.channel, one.verdict
 
 
-FEEDBACK = Mode(
-    "feedback", "Mark hits right, wrong, used.", FeedbackInput, Nothing, FeedbackReport, give_feedback, rights=WRITES
-)
+FEEDBACK = Mode.of("feedback", "Mark hits right, wrong, used.", give_feedback, rights=WRITES)
 GIVEN_BY_PERSON = replace(FEEDBACK, rights=DECIDES)
 """The same, for a surface whose callers may give feedback as a person."""
 
@@ -375,15 +373,7 @@ def marks(call: Call, given: AnswerInput, _options: Nothing) -> AnswerMarks:
     )
 
 
-MARKS = Operation(
-    "feedback marks",
-    "List the hits of an answer marked right or wrong.",
-    AnswerInput,
-    Nothing,
-    AnswerMarks,
-    marks,
-    rights=READS,
-)
+MARKS = Operation.of("feedback marks", "List the hits of an answer marked right or wrong.", marks, rights=READS)
 
 
 class FeedbackStatus(Value):
@@ -440,34 +430,12 @@ def _status_of(call: Call, row: _Row) -> FeedbackStatus:
     )
 
 
-STATUS = Operation(
-    "feedback status",
-    "Show the stored feedback and whether it counts.",
-    Nothing,
-    Nothing,
-    FeedbackStatus,
-    status,
-    rights=READS,
-)
-OFF = Operation(
-    "feedback off",
-    "Ignore feedback; it stays stored.",
-    Nothing,
-    Nothing,
-    FeedbackStatus,
-    switch_off,
-    rights=DECIDES,
-    repeatable=True,
-)
-ON = Operation(
-    "feedback on", "Use feedback again.", Nothing, Nothing, FeedbackStatus, switch_on, rights=DECIDES, repeatable=True
-)
-ERASE = Operation(
+STATUS = Operation.of("feedback status", "Show the stored feedback and whether it counts.", status, rights=READS)
+OFF = Operation.of("feedback off", "Ignore feedback; it stays stored.", switch_off, rights=DECIDES, repeatable=True)
+ON = Operation.of("feedback on", "Use feedback again.", switch_on, rights=DECIDES, repeatable=True)
+ERASE = Operation.of(
     "feedback erase",
     "Erase all feedback of a scope and the scopes below it.",
-    Nothing,
-    Nothing,
-    FeedbackStatus,
     erase_feedback,
     rights=DECIDES,
     repeatable=True,

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
-from treering.ports.ledger import AsOf
+from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.rounds import lag_of
@@ -165,6 +165,12 @@ def time_of(call: Call, moment: AsOf) -> datetime:
         return moment
     events = whole(call.engine.ledger).events(after=moment - 1, limit=1) if moment else iter(())
     return next((event.timestamp for event in events), call.engine.clock.now())
+
+
+def selection_of(call: Call, options: ReadOptions, kind: str, where: Filter) -> Selection:
+    """Return the selection of the objects of a type that a read covers."""
+    moment = options.moment(call.engine.time_zone)
+    return Selection(call.scope, descend=options.descend, types=(kind,), where=where, as_of=moment)
 
 
 def zone_of(call: Call, options: DayOptions) -> TimeZone:

@@ -335,8 +335,8 @@ def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> Opera
 
     The evidence of an active duplicate replaces evidence that is gone.
     """
-    known = {(ref.source_id, ref.segment_id, ref.role) for ref in existing.evidence_refs}
-    fresh = tuple(ref for ref in item.evidence_refs if (ref.source_id, ref.segment_id, ref.role) not in known)
+    known = {ref.key for ref in existing.evidence_refs}
+    fresh = tuple(ref for ref in item.evidence_refs if ref.key not in known)
     changes: dict[str, Any] = {}
     remaining = existing.evidence_refs
     if item.status == "active" and item.evidence_refs:

@@ -45,6 +45,14 @@ def fields_naming(item: Object, identities: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(field for field, ref in named_references(item) if ref in identities))
 
 
+def fields_by_reference(item: Object) -> dict[str, tuple[str, ...]]:
+    """Return the fields of an object that contain each id which it names."""
+    fields: dict[str, dict[str, None]] = {}
+    for name, target in named_references(item):
+        fields.setdefault(target, {})[name] = None
+    return {target: tuple(names) for target, names in fields.items()}
+
+
 def named_references(item: Object) -> Iterator[tuple[str, str]]:
     """Yield every id the object refers to, with its field."""
     for field in REFERENCE_FIELDS[item.type]:

@@ -5,11 +5,12 @@ A source has one passage per segment. Every other object has one passage with it
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from treering.core.canonical import canonical_json, digest, render_time
-from treering.core.evidence import Lines, Segment, Triple, Turn
+from treering.core.evidence import Lines, Segment, Turn
 from treering.core.filters import asked_texts, element_name, matches
 from treering.core.objects import (
     Activity,
@@ -124,75 +125,56 @@ def record_of(passage: Passage) -> dict[str, Any]:
 def _of_source(source: Source) -> list[Passage]:
     segments = () if source.content_type == "binary_stub" else source.segments
     readable = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
-    place_role = role_of(source)
-    if not readable:  # found by its name
-        return [_passage(source, metadata=_elements(source) | _scalars(source.metadata), place_role=place_role)]
     metadata = {**_elements(source), **_scalars(source.metadata)}
-    return [_of_segment(source, part, place_role, metadata) for part in readable]
+    whole = replace(_of_name(source), metadata=metadata, place_role=role_of(source))
+    return [_of_segment(source, part, whole) for part in readable] or [whole]
 
 
-def _of_segment(source: Source, segment: Segment, place_role: str, metadata: Mapping[str, Scalar]) -> Passage:
+def _of_segment(source: Source, segment: Segment, whole: Passage) -> Passage:
     path = {"path": segment.locator.path} if isinstance(segment.locator, Lines) else {}
-    return _passage(
-        source,
+    gist = segment.gist or _short(_called(source.title, segment.heading), segment.excerpt)
+    return replace(
+        whole,
         part=segment.segment_id,
         role=segment.role,
         heading=segment.heading,
         text=segment.excerpt,
-        gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
+        gist=gist if gist.strip() else whole.title,
         triples=segment.triples,
         uses=segment.uses,
         defines=tuple(one.name for one in segment.definitions),
-        metadata={**metadata, **path},
+        metadata={**whole.metadata, **path},
         said=segment.locator.at if isinstance(segment.locator, Turn) else None,
-        place_role=place_role,
     )
 
 
 def _of_words(item: Object, text: str) -> Passage:
-    return _passage(item, text=text, gist=_short(title_of(item), text))
+    named = _of_name(item)
+    return replace(named, text=text, gist=_short(title_of(item), text) or named.title)
 
 
-def _passage(
-    item: Object,
-    *,
-    part: str = "",
-    role: str = "prose",
-    heading: str = "",
-    text: str = "",
-    gist: str = "",
-    triples: tuple[Triple, ...] = (),
-    uses: tuple[str, ...] = (),
-    defines: tuple[str, ...] = (),
-    metadata: Mapping[str, Scalar] | None = None,
-    said: datetime | None = None,
-    place_role: str = NO_PLACE,
-) -> Passage:
+def _of_name(item: Object) -> Passage:
+    """Return the passage of an object that is found by its name alone."""
     origin = item.origin if isinstance(item, Source) else ""
     title = title_of(item) or origin
     return Passage(
         object_id=item.id,
-        part=part,
+        part="",
         type=item.type,
         kind=item.kind,
         status=item.status,
         scope=item.scope,
-        role=role,
+        role="prose",
         title=title,
-        heading=heading,
-        text=text,
-        gist=gist if gist.strip() else title,
+        heading="",
+        text="",
+        gist=title,
         origin=origin,
         channel=item.origin_channel,
         created_at=item.created_at,
         updated_at=item.updated_at,
         live=is_current(item),
-        triples=triples,
-        uses=uses,
-        defines=defines,
-        metadata=metadata or {},
-        said=said,
-        place_role=place_role,
+        place_role=NO_PLACE,
     )
 
 

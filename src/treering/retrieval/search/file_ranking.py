@@ -10,67 +10,57 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import CODE, NO_PLACE, defines_commands, is_guide
 from treering.retrieval.search.fusion import ArmScore, Fused
 from treering.retrieval.text.analysis import index_text
-from treering.retrieval.tuning import TUNING, FilesTuning
+from treering.retrieval.tuning import TUNING
 
 COMMITS = "commits"
 FILE = "file"
 ROLE = "role"
 
 
-@dataclass(frozen=True, slots=True)
-class FileEvidence:
-    """The evidence for a file besides the score of the passage."""
-
-    own_scores: Mapping[int, float]
-    """The score of each passage by its words and meaning alone, which add up for its file."""
-    commits: Mapping[str, float]
-    """By origin, how much commits with a similar subject touched the file, from 0 to 1."""
-
-
 def rank_in_files(
     ranked: Sequence[Fused],
     heads: Mapping[int, PassageHead],
-    evidence: FileEvidence,
     terms: Collection[str],
     *,
+    own_scores: Mapping[int, float],
+    commits: Mapping[str, float],
     how_to: bool = False,
     chore: bool = False,
-    tuning: FilesTuning = TUNING.files,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, and by its role for a question with these terms.
 
+    `own_scores` are the scores of passages by their words and meaning alone, which add up for their file; `commits`,
+    by origin, how much commits with a similar subject touched the file, from 0 to 1.
     A question of what one has to do (`how_to`) is answered by documentation as well as by code, and a question about a
     chore of the project (`chore`) by guides for contributors and files that define commands.
     The parts contain what counted: `role` (the factor of the place), `file` (the score of the file, against the best
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
-    discount = (1 - tuning.beside_code) * _code_share(heads, evidence.own_scores)
+    discount = (1 - TUNING.files.beside_code) * _code_share(heads, own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
 
     def weight(head: PassageHead) -> float:
         if chore:
-            return _weight_for_chore(head, wanted, tuning)
+            return _weight_for_chore(head, wanted)
         return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
-    files = _file_scores(placed, evidence.own_scores)
+    files = _file_scores(placed, own_scores)
     best = max((one.own for one in placed), default=0.0) or 1.0
-    commits = _commit_scores(placed, evidence.commits)
-    commits_share = tuning.commits if commits else 0.0
+    touching = _commit_scores(placed, commits)
+    commits_share = TUNING.files.commits if touching else 0.0
     whole = 2 + commits_share
 
     position = _positions(placed)
 
     def score(one: _Placed) -> float:
-        touched = one.weight * commits.get(one.head.origin, 0.0)
+        touched = one.weight * touching.get(one.head.origin, 0.0)
         of_file = files[one.whole] + commits_share * touched
         return (one.own / best + further ** position[one.hit.key] * of_file) / whole
 
     ordered = sorted(((score(one), one) for one in placed), key=lambda pair: (-pair[0], pair[1].hit.key))
-    return [
-        Fused(one.hit.key, of, parts={**one.hit.parts, **_parts(one, files[one.whole], commits)}) for of, one in ordered
-    ]
+    return [Fused(one.hit.key, of, {**one.hit.parts, **_parts(one, files[one.whole], touching)}) for of, one in ordered]
 
 
 def path_of(head: PassageHead) -> str:
@@ -83,7 +73,7 @@ def is_in_no_file(head: PassageHead) -> bool:
     return head.place_role == NO_PLACE and head.type != "node"
 
 
-def _weight_for_chore(head: PassageHead, terms: frozenset[str], tuning: FilesTuning) -> float:
+def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the weight of a passage for a question about a chore, such as `how do I run the tests`.
 
     Code and tests have the words of such a question by chance.
@@ -91,10 +81,10 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str], tuning: FilesTun
     if is_in_no_file(head) or is_guide(path_of(head), head.place_role):
         return 1.0
     if defines_commands(path_of(head), head.place_role):
-        return tuning.defining_commands
+        return TUNING.files.defining_commands
     if head.place_role == "documentation":
-        return 1 - (1 - tuning.beside_guides) * (1 - called_share(head, terms))
-    return tuning.beside_guides if head.place_role == "data" else tuning.beside_code
+        return 1 - (1 - TUNING.files.beside_guides) * (1 - called_share(head, terms))
+    return TUNING.files.beside_guides if head.place_role == "data" else TUNING.files.beside_code
 
 
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:

@@ -32,7 +32,7 @@ class HitSignals:
     def of(cls, idf: IdfWeights, meaning: Meaning | None, hit: Hit) -> "HitSignals":
         """Compute the signals of a hit from the text that is shown."""
         part = hit.fused.parts.get(VECTORS)
-        terms = tuple(index_text(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}").split())
+        terms = tuple(index_text(hit.titled_text).split())
         near = nearness(part.raw, meaning.unrelated_below) if part and meaning else 0.0
         return cls(hit, terms, part.raw if part else None, near, idf.coverage(terms))
 

@@ -18,7 +18,7 @@ from treering.retrieval.index.code_places import CODE, NO_PLACE
 from treering.retrieval.index.rounds import GraphRequest, ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.commit_history import files_by_commits
-from treering.retrieval.search.file_ranking import FileEvidence, rank_in_files
+from treering.retrieval.search.file_ranking import rank_in_files
 from treering.retrieval.search.fusion import (
     BRIDGED,
     DATED,
@@ -265,9 +265,15 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     ranked = favour(ranked, clues, TUNING.clues.weights, limit=wanted if by_files else pool)
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
-        evidence = FileEvidence(_own_scores(given, weights), commits)
-        how_to, chore = asks_how_to(question.text), asks_about_chore(question.text)
-        ranked = rank_in_files(ranked, near, evidence, question.terms.words, how_to=how_to, chore=chore)
+        ranked = rank_in_files(
+            ranked,
+            near,
+            question.terms.words,
+            own_scores=_own_scores(given, weights),
+            commits=commits,
+            how_to=asks_how_to(question.text),
+            chore=asks_about_chore(question.text),
+        )
         if not is_long(question.text):
             defining = yield from defining_passages(question.text, reach)
             ranked = yield from _with_first(ranked, DEFINES, {head.key for head in defining}, candidates)

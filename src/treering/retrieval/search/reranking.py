@@ -6,8 +6,8 @@ that answer by themselves, and rank down the first hops of a chain, which share 
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import inf
 from typing import Any
@@ -31,29 +31,15 @@ class Reranking:
     pairs: int
     clock: Clock
 
-    def of(self, question: str, hits: Sequence["Reranked"]) -> "Rescored":
-        """Rerank the best of `hits`; return their new scores, in the order given."""
-        best = hits[: self.pairs]
+    def of(self, question: str, texts: Sequence[str]) -> tuple[Sequence[float], "RerankingCost"]:
+        """Return the scores of the reranker for some texts, from 0 to 1, and the cost."""
         began = self.clock.elapsed()
-        read = self.reranker.score(question, [hit.text for hit in best])
-        seconds = self.clock.elapsed() - began
-        placed = _placed(read)
-        return Rescored(
-            scores=blended(best, placed), read=placed, cost=RerankingCost(self.reranker.model_id, len(best), seconds)
-        )
+        read = self.reranker.score(question, texts)
+        return _placed(read), RerankingCost(self.reranker.model_id, len(texts), self.clock.elapsed() - began)
 
     def not_done(self) -> "RerankingCost":
         """Return the cost of a search without reranking."""
         return RerankingCost(self.reranker.model_id, 0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """A hit to rerank. `factor` is its factor of trust, 1 for full trust; `score` includes it."""
-
-    text: str
-    score: float
-    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +55,17 @@ class RerankingCost:
         return {"model": self.model_id, "pairs": self.pairs, "milliseconds": round(1000 * self.seconds, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """The new scores of the reranked hits, the scores of the reranker (0 to 1), and the cost."""
-
-    scores: tuple[float, ...]
-    read: tuple[float, ...]
-    cost: RerankingCost
-
-
-def blended(hits: Sequence[Reranked], read: Sequence[float]) -> tuple[float, ...]:
-    """Return the mean of the score of the reranker (0 to 1) and the previous score of each hit.
+def blended(scores: Sequence[float], read: Sequence[float], factors: Sequence[float]) -> list[float]:
+    """Return the mean of the previous score of each hit and its score by the reranker (0 to 1).
 
     A cross-encoder ranks down the first steps of a chain of questions, which share no word with the question.
 
     The new scores are between the lowest and the highest previous score, so that these hits stay before the others.
     The reranker's score is multiplied by trust, so that a text written for the reranker does not come first.
     """
-    if not hits:
-        return ()
-    low, high = min(hit.score for hit in hits), max(hit.score for hit in hits)
-    return tuple(
-        (hit.score + low + (high - low) * score * hit.factor) / 2 for hit, score in zip(hits, read, strict=True)
-    )
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    each = zip(scores, read, factors, strict=True)
+    return [(score + low + (high - low) * by_reranker * factor) / 2 for score, by_reranker, factor in each]
 
 
 def _placed(scores: Scores) -> tuple[float, ...]:
@@ -114,36 +88,26 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DiverseChoice:
-    """The chosen keys, best first, and for each omitted duplicate the key of the chosen one.
+    """The chosen keys, best first.
 
     Further candidates, with no more trust than any of the given ones, change the choice only if their score is above
     `open_above`.
     """
 
     keys: tuple[int, ...]
-    duplicates: Mapping[int, int] = field(default_factory=dict)
     open_above: float = -inf
 
 
-def diversify(
-    candidates: Sequence[Candidate],
-    limit: int,
-    *,
-    duplicate_at: float = TUNING.candidates.duplicate_at,
-) -> DiverseChoice:
+def diversify(candidates: Sequence[Candidate], limit: int) -> DiverseChoice:
     """Choose up to `limit` candidates without near-duplicates, from a list ranked best first.
 
     Of near-duplicates the most trusted stays, of equally trusted ones the first: otherwise a forged copy that matches
     better would replace the original. Texts with different numbers are no duplicates. Ties stay in the order given.
     """
     by_trust = sorted(candidates, key=lambda candidate: -candidate.trust)
-    distinct, duplicates = _without_duplicates(by_trust, duplicate_at)
-    ranked = sorted(distinct, key=lambda candidate: -candidate.score)
-    keys = [candidate.key for candidate in ranked[:limit]]
-    chosen = set(keys)
+    ranked = sorted(_without_duplicates(by_trust), key=lambda candidate: -candidate.score)
     return DiverseChoice(
-        tuple(keys),
-        {twin: key for twin, key in duplicates.items() if key in chosen},
+        tuple(candidate.key for candidate in ranked[:limit]),
         # If there are fewer than `limit`, any other candidate may be chosen.
         open_above=ranked[limit - 1].score if 0 < limit <= len(ranked) else -inf,
     )
@@ -159,20 +123,16 @@ _END = 0  # the number after the last word of a text, and so before the first wo
 Counts = npt.NDArray[np.int64]
 
 
-def _without_duplicates(candidates: Sequence[Candidate], at: float) -> tuple[list[Candidate], dict[int, int]]:
+def _without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
     common = _common_shingles([candidate.text for candidate in candidates])
     own = common.diagonal()[:, np.newaxis]
     # The Jaccard similarity of their shingles; texts without a word are alike.
-    alike = (common >= at * (own + own.T - common)).tolist()
+    alike = (common >= TUNING.candidates.duplicate_at * (own + own.T - common)).tolist()
     distinct: list[int] = []
-    duplicates: dict[int, int] = {}
     for n, candidate in enumerate(candidates):
-        twin = next((m for m in distinct if alike[n][m] and _numbers(candidate) == _numbers(candidates[m])), None)
-        if twin is None:
+        if not any(alike[n][m] and _numbers(candidate) == _numbers(candidates[m]) for m in distinct):
             distinct.append(n)
-        else:
-            duplicates[candidate.key] = candidates[twin].key
-    return [candidates[n] for n in distinct], duplicates
+    return [candidates[n] for n in distinct]
 
 
 def _numbers(candidate: Candidate) -> list[str]:

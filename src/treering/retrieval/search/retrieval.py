@@ -15,15 +15,14 @@ from treering.core.evidence import Locator, Segment, Turn
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import Policy
 from treering.core.screening import instruction_flags
-from treering.ports.index import Index
-from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
+from treering.ports.ledger import Head, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import TextFound, TextRequest
 from treering.retrieval import limits
 from treering.retrieval.graph.association import Association
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, repeats_turns
-from treering.retrieval.index.rounds import ModelRequest, Steps, run
+from treering.retrieval.index.rounds import ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
@@ -32,16 +31,13 @@ from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     Candidate,
     DiverseChoice,
-    Reranked,
     Reranking,
     RerankingCost,
-    Rescored,
+    blended,
     diversify,
 )
 from treering.retrieval.search.trust import (
-    FoundText,
     Trusted,
-    Weighed,
     Wording,
     identifiers_in,
     is_name,
@@ -185,6 +181,11 @@ class Hit:
         return (*instruction_flags(shown), *repetition_flags(self.repeats))
 
     @property
+    def titled_text(self) -> str:
+        """Its title, heading and text."""
+        return f"{self.head.title}\n{self.head.heading}\n{self.text}"
+
+    @property
     def text_with_reply(self) -> str:
         """Its text, followed by its reply, if any, with the speaker."""
         if self.reply is None:
@@ -237,38 +238,6 @@ Adjusting = Callable[[str, str], Adjustment | None]
 """Return the adjustment for an object and a segment (empty for the object itself) by feedback on the question."""
 
 
-def retrieve(
-    question: Question,
-    *,
-    index: Index,
-    ledger: Ledger,
-    reach: Reach,
-    limit: int,
-    by_source: int = 0,
-    deep: bool = False,
-    reranking: Reranking | None = None,
-    repeating: bool = False,
-    whole: bool = False,
-) -> Retrieval:
-    """Find the passages that answer a question within reach; `deep` costs more and finds more (see `ranking.rank`).
-
-    With `by_source` the limit counts sources, with up to `by_source` passages of each. With `reranking` the best turns
-    of conversations are reranked (`_rerank`). With `repeating` duplicates are returned, too, for callers that count
-    or remove them. With `whole` each hit has its whole source, which should be small.
-    """
-    steps = retrieval(
-        question,
-        reach=reach,
-        limit=limit,
-        by_source=by_source,
-        deep=deep,
-        reranking=reranking,
-        repeating=repeating,
-        whole=whole,
-    )
-    return run(steps, index=index, ledger=ledger)
-
-
 def retrieval(
     question: Question,
     *,
@@ -282,10 +251,13 @@ def retrieval(
     adjusting: Adjusting | None = None,
     further: int = 0,
 ) -> Steps[Retrieval]:
-    """Find the passages that answer a question, in steps: see `retrieve`, and `retrieval.index.rounds`.
+    """Find the passages that answer a question within reach, in steps (see `retrieval.index.rounds`).
 
-    `adjusting` returns the feedback on a passage. `further` is the number of additional files of projects to return,
-    by their best candidates.
+    `deep` costs more and finds more (see `ranking.rank`). With `by_source` the limit counts sources, with up to
+    `by_source` passages of each. With `reranking` the best turns of conversations are reranked (`_rerank`). With
+    `repeating` duplicates are returned, too, for callers that count or remove them. With `whole` each hit has its whole
+    source, which should be small. `adjusting` returns the feedback on a passage. `further` is the number of additional
+    files of projects to return, by their best candidates.
     """
     wanted = max(limit * limits.CANDIDATES_PER_HIT, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
@@ -434,14 +406,14 @@ def _rerank(
     yield from reader.read((), [one.head for one in best])
     texts = {one.head.key: _with_speaker(words) for one in best if (words := reader.words(one.head))}
     readable = [one for one in best if one.head.key in texts]
-    pairs = [Reranked(texts[one.head.key], one.score, one.trusted.factor) for one in readable]
-    rescored: Rescored = yield ModelRequest(partial(reranking.of, question, pairs))
-    scored = [
-        replace(one, score=score, reread=read)
-        for one, score, read in zip(readable, rescored.scores, rescored.read, strict=True)
-    ]
+    reread: Sequence[float]
+    cost: RerankingCost
+    reread, cost = yield ModelRequest(partial(reranking.of, question, list(texts.values())))
+    scores = blended([one.score for one in readable], reread, [one.trusted.factor for one in readable])
+    each = zip(readable, scores, reread, strict=True)
+    scored = [replace(one, score=score, reread=read) for one, score, read in each]
     rest = (one for one in found if one.head.key not in texts)
-    return sorted((*scored, *rest), key=lambda one: -one.score), rescored.cost
+    return sorted((*scored, *rest), key=lambda one: -one.score), cost
 
 
 def _with_speaker(words: CandidateWords) -> str:
@@ -475,12 +447,11 @@ def _read(
         batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        texts = list(map(_found_text, hits))
         by_trust: Sequence[Hit] = hits
-        if needs_weighing(texts, question.text):
-            if idf is None and any(one.repeats for one in texts):
+        if needs_weighing(hits, question.text):
+            if idf is None and any(one.repeats for one in hits):
                 idf = yield from _idf_of(question, reader.reach)
-            by_trust = list(map(_weighed_hit, hits, weigh_by_trust(texts, question.text, idf or IdfWeights())))
+            by_trust = weigh_by_trust(hits, question.text, idf or IdfWeights())
         weighed = sorted(by_trust, key=lambda hit: -hit.score)[:most]
         choice = choosing(weighed)
         others = sum(not hit.repeats_with_less_trust for hit in hits)
@@ -498,14 +469,6 @@ def _read(
 def _idf_of(question: Question, reach: Reach) -> Steps[IdfWeights]:
     counted: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(question.terms.words)))
     return IdfWeights.of(question.terms.words, counted)
-
-
-def _found_text(hit: Hit) -> FoundText:
-    return FoundText(f"{hit.head.title}\n{hit.head.heading}\n{hit.text}", hit.score, hit.trusted, hit.repeats)
-
-
-def _weighed_hit(hit: Hit, weighed: Weighed) -> Hit:
-    return replace(hit, score=weighed.score, trusted=weighed.trusted, repeating_factor=weighed.repeating)
 
 
 def _still_to_read(

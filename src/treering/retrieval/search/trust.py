@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import ceil, inf, nextafter
+from typing import TYPE_CHECKING
 
 from treering.core.policy import Policy, TrustLevel, trust_of
 from treering.core.screening import without_disguise
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.text.analysis import content_words, index_text, stretches_of
 from treering.retrieval.tuning import TUNING
+
+if TYPE_CHECKING:
+    from treering.retrieval.search.retrieval import Hit
 
 _MAX_WORDS = 64
 _MAX_CHARS = 2_000
@@ -114,59 +118,40 @@ def is_name(question: str) -> bool:
     return len(stretches_of(question[:_MAX_CHARS])) == 1 == len(identifiers_in(question))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundText:
-    """A hit to be compared with others. `repeats`: it repeats the question."""
-
-    text: str
-    score: float
-    """The score including trust."""
-    trusted: Trusted
-    repeats: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """The new score of a text, its trust, and the factor for repeating the question."""
-
-    score: float
-    trusted: Trusted
-    repeating: float = 1.0
-
-
-def needs_weighing(found: Sequence[FoundText], question: str) -> bool:
-    """Return whether `weigh_by_trust` may change anything: a less trusted text repeats or names the question."""
+def needs_weighing(found: Sequence["Hit"], question: str) -> bool:
+    """Return whether `weigh_by_trust` may change anything: a less trusted hit repeats or names the question."""
     if is_name(question):
         return True
     most = max((one.trusted.weight for one in found), default=0.0)
     less = [one for one in found if one.trusted.weight < most]
     names = identifiers_in(question) if less else frozenset()
-    return any(one.repeats or _names_in(one.text, names) for one in less)
+    return any(one.repeats or _names_in(one.titled_text, names) for one in less)
 
 
-def weigh_by_trust(found: Sequence[FoundText], question: str, idf: IdfWeights) -> list[Weighed]:
-    """Compare each text with the more trusted ones; return the results in the order given.
+def weigh_by_trust(found: Sequence["Hit"], question: str, idf: IdfWeights) -> list["Hit"]:
+    """Compare each hit with the more trusted ones; return them with new scores in the order given.
 
     A text with an identifier of the question that no more trusted text has is not lowered by trust, because the others
     answer another question. A text that repeats the question ranks behind the best more trusted text that answers it,
     too. If the question is only an identifier, texts without it rank behind texts with it.
     """
     names = identifiers_in(question)
-    having = [_names_in(one.text, names) for one in found]
-    weighed = [Weighed(one.score, one.trusted) for one in found]
+    having = [_names_in(one.titled_text, names) for one in found]
+    weighed = list(found)
     best_rivals: dict[int, float] = {}
     for at, one in enumerate(found):
         rivals = [place for place, other in enumerate(found) if other.trusted.weight > one.trusted.weight]
         if rivals and having[at].difference(*(having[place] for place in rivals)):
-            weighed[at] = Weighed(one.score / one.trusted.factor, replace(one.trusted, factor=1.0))
+            trusted = replace(one.trusted, factor=1.0)
+            weighed[at] = replace(one, score=one.score / one.trusted.factor, trusted=trusted)
         elif rivals and one.repeats and (best := _best_answer([found[place] for place in rivals], one, idf)):
             best_rivals[at] = best.score
     weighed = _behind_rivals(weighed, best_rivals)
     return _named_first(weighed, list(map(bool, having))) if is_name(question) else weighed
 
 
-def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float]) -> list[Weighed]:
-    """Lower each text that repeats the question below its best rival and the previous such text."""
+def _behind_rivals(weighed: Sequence["Hit"], best_rivals: Mapping[int, float]) -> list["Hit"]:
+    """Lower each hit that repeats the question below its best rival and the previous such text."""
     others = sorted((one.score for at, one in enumerate(weighed) if at not in best_rivals), reverse=True)
     lowered, ahead = list(weighed), 0
     for at in sorted(best_rivals, key=lambda at: -weighed[at].score):
@@ -175,12 +160,12 @@ def _behind_rivals(weighed: Sequence[Weighed], best_rivals: Mapping[int, float])
         behind_rival = min(sum(score >= best_rivals[at] for score in others), already + TUNING.trust.max_places_lost)
         ahead = min(max(already, behind_rival, ahead), len(others))
         score = min(before, nextafter(others[ahead - 1], 0.0)) if ahead else before
-        lowered[at] = replace(weighed[at], score=score, repeating=score / before if before else 1.0)
+        lowered[at] = replace(weighed[at], score=score, repeating_factor=score / before if before else 1.0)
         ahead += TUNING.trust.max_places_lost
     return lowered
 
 
-def _named_first(weighed: Sequence[Weighed], named: Sequence[bool]) -> list[Weighed]:
+def _named_first(weighed: Sequence["Hit"], named: Sequence[bool]) -> list["Hit"]:
     """Scale down the scores of all texts without the name, so that none ranks before one with it."""
     least = min((one.score for one, has in zip(weighed, named, strict=True) if has), default=inf)
     best = max((one.score for one, has in zip(weighed, named, strict=True) if not has), default=0.0)
@@ -188,13 +173,13 @@ def _named_first(weighed: Sequence[Weighed], named: Sequence[bool]) -> list[Weig
     return [one if has else replace(one, score=one.score * part) for one, has in zip(weighed, named, strict=True)]
 
 
-def _best_answer(rivals: Sequence[FoundText], found: FoundText, idf: IdfWeights) -> FoundText | None:
+def _best_answer(rivals: Sequence["Hit"], found: "Hit", idf: IdfWeights) -> "Hit | None":
     """Return the best more trusted text that answers, too; `None` if there is none.
 
     Together the rivals must have most of the question's words in the text, and the best rival one of the rarest.
     """
-    terms = [frozenset(index_text(one.text).split()) & idf.weights.keys() for one in rivals]
-    own, theirs = idf.weights.keys() & index_text(found.text).split(), frozenset[str]().union(*terms)
+    terms = [frozenset(index_text(one.titled_text).split()) & idf.weights.keys() for one in rivals]
+    own, theirs = idf.weights.keys() & index_text(found.titled_text).split(), frozenset[str]().union(*terms)
     if idf.share(own - theirs) > TUNING.trust.max_unanswered * idf.share(own):
         return None
     least = TUNING.trust.min_rarest_share * max((idf.weights[term] for term in own), default=0.0)

@@ -16,9 +16,9 @@ from treering.ports.ledger import Selection
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, NearRequest, TextRequest
 from treering.retrieval.index.projection import entries_of
-from treering.retrieval.index.rounds import make_whole
+from treering.retrieval.index.rounds import make_whole, run
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.retrieval import Hit, retrieve
+from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, answers, histories
 from treering.testing.index_contract.stage import (
@@ -304,7 +304,8 @@ def _found(space: IndexedSpace) -> set[tuple[str, str]]:
 
 def _hits(space: IndexedSpace, question: str) -> Sequence[Hit]:
     asked = Question.of(question, embedder=EMBEDDER)
-    return retrieve(asked, index=space.index, ledger=space.ledger, reach=seen(), limit=20).hits
+    found: Retrieval = run(retrieval(asked, reach=seen(), limit=20), index=space.index, ledger=space.ledger)
+    return found.hits
 
 
 # Asking for several things together gives what asking for each gives.

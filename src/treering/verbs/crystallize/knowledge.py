@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import IllegalTransition, InvalidInput
-from treering.core.evidence import EvidenceRef, united
+from treering.core.evidence import EvidenceRef, extended, united
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
@@ -234,7 +234,7 @@ def _reword(
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
     """Give knowledge the words and the evidence of a new version with the same statement."""
-    refs = _united(_present(call, old.evidence_refs), item.evidence_refs)
+    refs = extended(_present(call, old.evidence_refs), item.evidence_refs)
     described = item.model_copy(update={"evidence_refs": refs})
     changes = {
         name: value
@@ -262,11 +262,6 @@ def _present(call: Call, refs: Sequence[EvidenceRef]) -> list[EvidenceRef]:
     active = {one for one, head in ledger.heads({ref.source_id for ref in refs}).items() if head.status == "active"}
     present = ledger.segments([(ref.source_id, ref.segment_id) for ref in refs])
     return [ref for ref in refs if ref.source_id in active and (ref.source_id, ref.segment_id) in present]
-
-
-def _united(known: Sequence[EvidenceRef], more: Sequence[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    places = {(ref.source_id, ref.segment_id, ref.role) for ref in known}
-    return (*known, *(ref for ref in more if (ref.source_id, ref.segment_id, ref.role) not in places))
 
 
 def _correct(
@@ -346,33 +341,16 @@ def _likeness(one: str, other: str) -> float:
     return len(words & others) / len(words | others) if words or others else 0.0
 
 
-KNOWLEDGE = Mode(
-    "knowledge",
-    "Add knowledge with evidence, or correct it.",
-    KnowledgeInput,
-    WriteOptions,
-    WriteReport,
-    crystallize_knowledge,
-    rights=WRITES,
-    makes_space=True,
+KNOWLEDGE = Mode.of(
+    "knowledge", "Add knowledge with evidence, or correct it.", crystallize_knowledge, rights=WRITES, makes_space=True
 )
-PROMOTE = Mode(
+PROMOTE = Mode.of(
     "promote",
     "Promote candidates with valid evidence, or move a child scope up.",
-    PromoteInput,
-    WriteOptions,
-    WriteReport,
     promote,
     rights=WRITES,
     makes_space=True,
 )
-SUPERSEDE = Mode(
-    "supersede",
-    "Replace knowledge by newer knowledge, keeping both.",
-    SupersedeInput,
-    WriteOptions,
-    WriteReport,
-    supersede,
-    rights=WRITES,
-    makes_space=True,
+SUPERSEDE = Mode.of(
+    "supersede", "Replace knowledge by newer knowledge, keeping both.", supersede, rights=WRITES, makes_space=True
 )

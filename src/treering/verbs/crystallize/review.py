@@ -99,35 +99,11 @@ def _changed_since(ledger: Ledger, patch: str, error: Conflict) -> Conflict:
     return Conflict(f"{named(head.title)} was {change}{who} since.", hint=hint, details=error.details)
 
 
-LIST = SpaceOperation(
-    "review list",
-    "List the patches waiting for review, newest first.",
-    Nothing,
-    ListOptions,
-    Proposals,
-    list_waiting,
-    rights=READS,
+LIST = SpaceOperation.of(
+    "review list", "List the patches waiting for review, newest first.", list_waiting, rights=READS
 )
-SHOW = SpaceOperation(
-    "review show",
-    "Show the changes of a waiting patch, field by field.",
-    PatchInput,
-    Nothing,
-    PatchPreview,
-    show,
-    rights=READS,
-)
-APPLY = SpaceOperation("review apply", "Apply a waiting patch.", PatchInput, Nothing, Receipt, apply, rights=DECIDES)
-REJECT = SpaceOperation(
-    "review reject", "Reject a waiting patch.", PatchInput, ReasonOptions, PatchRecord, reject, rights=DECIDES
-)
-REVERT = SpaceOperation(
-    "revert",
-    "Revert a patch, or explain why that is not possible.",
-    PatchInput,
-    ReasonOptions,
-    Receipt,
-    revert,
-    rights=DECIDES,
-)
+SHOW = SpaceOperation.of("review show", "Show the changes of a waiting patch, field by field.", show, rights=READS)
+APPLY = SpaceOperation.of("review apply", "Apply a waiting patch.", apply, rights=DECIDES)
+REJECT = SpaceOperation.of("review reject", "Reject a waiting patch.", reject, rights=DECIDES)
+REVERT = SpaceOperation.of("revert", "Revert a patch, or explain why that is not possible.", revert, rights=DECIDES)
 OPERATIONS = (LIST, SHOW, APPLY, REJECT, REVERT)

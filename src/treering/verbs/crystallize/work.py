@@ -131,12 +131,9 @@ def _change(call: Call, given: ActivityInput, fields: dict[str, Any], made: _Mad
     return [*made.operations, *changed, *made.links(item.id)]
 
 
-ACTIVITY = Mode(
+ACTIVITY = Mode.of(
     "activity",
     "Record work and its results; finalize, archive, correct.",
-    ActivityInput,
-    WriteOptions,
-    WriteReport,
     crystallize_activity,
     rights=WRITES,
     makes_space=True,
@@ -190,15 +187,8 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
     return item.id, operations
 
 
-WORK_ITEM = Mode(
-    "work_item",
-    "Open, change, link or resolve work.",
-    WorkItemInput,
-    WriteOptions,
-    WriteReport,
-    crystallize_work_item,
-    rights=WRITES,
-    makes_space=True,
+WORK_ITEM = Mode.of(
+    "work_item", "Open, change, link or resolve work.", crystallize_work_item, rights=WRITES, makes_space=True
 )
 
 
@@ -239,16 +229,7 @@ def _node_changes(call: Call, given: NodeInput) -> list[Operation]:
     return operations
 
 
-NODE = Mode(
-    "node",
-    "Create, change, archive or merge a node.",
-    NodeInput,
-    WriteOptions,
-    WriteReport,
-    crystallize_node,
-    rights=WRITES,
-    makes_space=True,
-)
+NODE = Mode.of("node", "Create, change, archive or merge a node.", crystallize_node, rights=WRITES, makes_space=True)
 
 
 class SourceStatus(Value):
@@ -270,15 +251,7 @@ def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -
     return submit(call, operations, options, verb="crystallize", mode="source")
 
 
-SOURCE = Mode(
-    "source",
-    "Mark a source invalid, valid or archived.",
-    SourceStatus,
-    WriteOptions,
-    WriteReport,
-    crystallize_source,
-    rights=WRITES,
-)
+SOURCE = Mode.of("source", "Mark a source invalid, valid or archived.", crystallize_source, rights=WRITES)
 
 NEW_OBJECT_FIELDS: Mapping[type[Value], type[Value]] = {
     ActivityInput: ActivityFields,

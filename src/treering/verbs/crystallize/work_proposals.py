@@ -276,12 +276,9 @@ def _comments(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield title, (_COMMENT_KINDS[comment["word"]], place)
 
 
-PROPOSE = SpaceOperation(
+PROPOSE = SpaceOperation.of(
     "review propose",
     "Propose work items for tickets and TODO comments, and their closing.",
-    Nothing,
-    ProposeOptions,
-    WorkProposals,
     propose_work,
     rights=WRITES,
     repeatable=True,

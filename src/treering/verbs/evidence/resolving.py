@@ -174,13 +174,11 @@ class Resolver:
                 return self._quoted(text, words)
 
     def _lines(self, text: str, lines: LinesOf) -> ResolvedEvidence:
-        file = self.file(lines.path)
-        source = self._of_file(lines.path, file)
+        source = self._at_path(lines.path, lines.first, lines.last)
         if source is None:
             if known := self.with_origin(text):
                 return self.answer(text, known, known.segments)
             raise self._unknown(lines.path)
-        source = self.up_to_date(source, file, lines.first, lines.last)
         return self.cited_lines(source, lines.first, lines.last, text=text, path=lines.path)
 
     def cited_lines(
@@ -216,11 +214,9 @@ class Resolver:
         )
 
     def _symbol(self, text: str, path: str, symbol: str) -> ResolvedEvidence:
-        file = self.file(path)
-        source = self._of_file(path, file)
+        source = self._at_path(path)
         if source is None:
             raise self._unknown(path)
-        source = self.up_to_date(source, file)
         segments = self.segments_of(source)
         named = {
             name: f".{_dotted(name)}".endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
@@ -239,11 +235,7 @@ class Resolver:
         return self.answer(text, source, chosen, within={})
 
     def _called(self, text: str, name: str, turn: int | None) -> ResolvedEvidence:
-        source = self._source(name) if is_object(name) else None
-        if source is None:
-            file = self.file(name)
-            source = self._of_file(name, file)
-            source = self.up_to_date(source, file) if source else None
+        source = self._source(name) if is_object(name) else self._at_path(name)
         if source is None and " " in text:
             return self._quoted(text, text)
         if source is None:
@@ -352,6 +344,12 @@ class Resolver:
         """Return the file that a path names, if it may be read."""
         files = self.call.engine.evidence_files
         return files.find(path) if files else None
+
+    def _at_path(self, path: str, first: int = 1, last: int = 10**9) -> Source | None:
+        """Return the source at a path, up to date with some lines of its file; `None` if there is none."""
+        file = self.file(path)
+        source = self._of_file(path, file)
+        return self.up_to_date(source, file, first, last) if source else None
 
     def _of_file(self, path: str, file: NamedFile | None) -> Source | None:
         """Return the source of a file, which is read now if it exists and is not known. Raises if several match."""

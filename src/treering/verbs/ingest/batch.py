@@ -275,10 +275,8 @@ def archive_unmerged(
         return frozenset(), []
     reason = unmerged(names)
     patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
-    if needs_review(patch, writer.engine.ledger.policy):
-        writer.engine.ledger.propose(patch, idempotency_key=proposal_key(operations))
-        return frozenset(), []
-    return frozenset(one.id for one in operations), [writer.engine.ledger.commit(patch)]
+    receipt = commit_or_propose(patch, writer.engine.ledger)
+    return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
 
 
 def return_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
@@ -420,12 +418,14 @@ def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter)
     engine = writer.engine
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value
     with suppress(Denied, Conflict):
-        if not needs_review(patch, engine.ledger.policy):
-            return engine.ledger.commit(patch)
-        engine.ledger.propose(patch, idempotency_key=proposal_key(operations))
+        return commit_or_propose(patch, engine.ledger)
     return None
 
 
-def proposal_key(operations: Sequence[Operation]) -> str:
-    """Return a key under which the same proposal is only made once."""
-    return f"ties {digest(canonical_json([one.model_dump(mode='json') for one in operations]))}"
+def commit_or_propose(patch: Patch, ledger: Ledger) -> Receipt | None:
+    """Commit a patch; if the policy asks for review, propose it instead, the same operations only once."""
+    if not needs_review(patch, ledger.policy):
+        return ledger.commit(patch)
+    operations = [one.model_dump(mode="json") for one in patch.operations]
+    ledger.propose(patch, idempotency_key=f"ties {digest(canonical_json(operations))}")
+    return None

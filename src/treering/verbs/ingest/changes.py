@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from treering.core.errors import InvalidInput
-from treering.core.evidence import EvidenceRef, Segment, any_place_holds
+from treering.core.evidence import EvidenceRef, Segment, any_place_holds, extended
 from treering.core.objects import Knowledge, Node, Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
 from treering.core.versions import SEVERAL, HeldContents
@@ -287,8 +287,8 @@ class SourceChanges:
         before = self._known_sources.whole(state.id)
         citing = self._known_sources.citing(state.id)
         read = read_of(draft.origin, self._branches)
-        merged = continued(before, draft) if read is None and is_transcript(draft.kind, draft.metadata) else None
-        draft = merged.draft if merged else draft
+        is_merged = read is None and is_transcript(draft.kind, draft.metadata)
+        draft, parted = continued(before, draft) if is_merged else (draft, "")
         named = {ref.segment_id for item in citing if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
         versions = versions_after(state.fingerprint, read, draft.fingerprint)
@@ -311,7 +311,8 @@ class SourceChanges:
                 self._restate(stored, claim.evidence_refs[0], gone=carried.gone)
             elif stored is None or not self._known_sources.was_rejected(stored):
                 self._state(claim)
-        parted = merged.why if merged else divergence(before.segments, draft.segments, gone=carried.gone)
+        if not is_merged:
+            parted = divergence(before.segments, draft.segments, gone=carried.gone)
         return parted, carried.segments
 
     def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
@@ -370,8 +371,7 @@ class SourceChanges:
         remaining = tuple(
             one for one in refs if (one.source_id, one.role) != (ref.source_id, ref.role) or one.segment_id not in gone
         )
-        places = {(one.source_id, one.segment_id, one.role) for one in remaining}
-        now = remaining if (ref.source_id, ref.segment_id, ref.role) in places else (*remaining, ref)
+        now = extended(remaining, [ref])
         if now != refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
@@ -384,17 +384,17 @@ class SourceChanges:
         segments on that branch, `versions` the contents of the source now.
         """
         item = self._evidence.get(item.id, item)
-        refs = {_place(ref): ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
+        refs = {ref.key: ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
         if elsewhere := {part.segment_id for part in carried.segments} - {segment.segment_id for segment in here}:
-            refs |= {_place(ref): ref for ref in moved_refs(item, before, here, gone=frozenset(elsewhere))}
-        now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if _place(one) in refs), *refs.values())))
+            refs |= {ref.key: ref for ref in moved_refs(item, before, here, gone=frozenset(elsewhere))}
+        now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if one.key in refs), *refs.values())))
         if read := read_of(before.origin, self._branches):
             now = with_losses(now, before, carried.segments, versions, read)
             if cites_new_lines(item.evidence_refs, before, here, read):
                 remaining = {segment.segment_id for segment in carried.segments}
                 now = tuple(one for one in now if one.source_id != before.id or one.segment_id in remaining)
-            lost_before = {_place(one) for one in item.evidence_refs if read.branch in one.lost_on}
-            lost_now = {_place(one) for one in now if read.branch in one.lost_on}
+            lost_before = {one.key for one in item.evidence_refs if read.branch in one.lost_on}
+            lost_now = {one.key for one in now if read.branch in one.lost_on}
             left = {segment.segment_id for segment in here}
             if lost_now - lost_before and not any_place_holds(
                 now, lambda ref: ref.segment_id in left if ref.source_id == before.id else self._is_here(ref)
@@ -478,10 +478,6 @@ class SourceChanges:
 
     def _segment_id(self) -> str:
         return fresh_segment_id(self._clock)
-
-
-def _place(ref: EvidenceRef) -> tuple[str, str, str]:
-    return (ref.source_id, ref.segment_id, ref.role)
 
 
 def _elsewhere(left: HeldContents) -> str:

@@ -1,7 +1,8 @@
 """The verb `ingest`: bring outside input in."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.ports.runtime import collecting_seldom
 from treering.verbs.engine import Engine, silent
-from treering.verbs.envelope import READS, WRITES, Call, Mode, Rights, TextInput, Value, bounded
+from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
@@ -293,41 +294,22 @@ def parsed_job(stored: Mapping[str, Any]) -> JobRow:
 _BRINGS_IN_FILES = replace(WRITES, reads_files=True)
 
 
-def _mode(
-    name: str,
-    summary: str,
-    given: type[Value],
-    run: Callable[[Call, Any, Any], IngestReport],
-    rights: Rights,
-    options: type[IngestOptions] = IngestOptions,
-) -> Mode:
-    return Mode(name, summary, given, options, IngestReport, run, rights=rights, repeatable=True, makes_space=True)
+_mode = partial(Mode.of, repeatable=True, makes_space=True)
 
-
-PATH = _mode("path", "Read a file or a folder.", PathInput, ingest_path, _BRINGS_IN_FILES)
-REPO = _mode("repo", "Read a git repository.", RepoInput, ingest_repo, _BRINGS_IN_FILES, RepoOptions)
+PATH = _mode("path", "Read a file or a folder.", ingest_path, rights=_BRINGS_IN_FILES)
+REPO = _mode("repo", "Read a git repository.", ingest_repo, rights=_BRINGS_IN_FILES)
 URL = _mode(
     "url",
     "Read a web page, or all pages of a sitemap or a list.",
-    UrlInput,
     ingest_url,
-    replace(WRITES, fetches=True),
+    rights=replace(WRITES, fetches=True),
 )
-SOURCE = _mode("source", "Store inline texts or conversations.", SourceInput, ingest_source, WRITES)
+SOURCE = _mode("source", "Store inline texts or conversations.", ingest_source, rights=WRITES)
 ADAPTER = _mode(
     "adapter",
     "Read with an adapter of an installed package.",
-    AdapterInput,
     ingest_with_adapter,
     # Code of other packages may read everything the user can read, whatever folders a server may read.
-    replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
+    rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
 )
-STATUS = Mode(
-    "status",
-    "Show the progress of a job, item by item.",
-    StatusInput,
-    StatusOptions,
-    JobReport,
-    ingest_status,
-    rights=READS,
-)
+STATUS = Mode.of("status", "Show the progress of a job, item by item.", ingest_status, rights=READS)

@@ -19,7 +19,7 @@ from treering.core.patch import (
     RemoveLink,
     Transition,
 )
-from treering.core.policy import CURRENT, needs_review
+from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
 from treering.core.versions import TreeView
 from treering.ports.adapter import (
@@ -43,7 +43,7 @@ from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
-    proposal_key,
+    commit_or_propose,
     reactivate,
     return_replaced,
     unmerged,
@@ -517,10 +517,8 @@ def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]
         patch = new_patch(
             writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False
         ).value
-        if needs_review(patch, ledger.policy):
-            ledger.propose(patch, idempotency_key=proposal_key(operations))
-        else:
-            receipts.append(ledger.commit(patch))
+        receipt = commit_or_propose(patch, ledger)
+        receipts += [receipt] if receipt else []
     return receipts
 
 

@@ -25,32 +25,24 @@ _MIN_MATCHES = 4
 """This number of equal turns is no coincidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Continued:
-    """A transcript with the stored turns that are missing from it, and a note about them."""
-
-    draft: SourceDraft
-    why: str = ""
-
-
 def is_transcript(kind: str, metadata: Mapping[str, object]) -> bool:
     """Return whether a source is a transcript. A ticket is not, because it is always read completely."""
     return kind == "conversation" and "tracker" not in metadata
 
 
-def continued(stored: Source, draft: SourceDraft) -> Continued:
-    """Merge a transcript with its stored turns."""
+def continued(stored: Source, draft: SourceDraft) -> tuple[SourceDraft, str]:
+    """Merge a transcript with its stored turns that are missing from it; return a note about them, too."""
     known, new = _with_ids(_stored_turns(stored.segments), _turns(draft.segments))
     merged = _merged(known, new)
     gone = _gone(known, new, merged)
     left_out = sum(turn.new is None for turn in merged)
     whys = [f"diverges at turn {min(gone)}: {len(gone)} turns replaced"] if gone else []
     if not left_out and len(merged) == len(new):
-        return Continued(draft, *whys)
+        return draft, "".join(whys)
     whys += [f"earlier turns retained that are missing from it: {left_out}"] if left_out else []
     metadata = {**draft.metadata, **_earliest(stored.metadata, draft.metadata)}
     whole = replace(draft, title=stored.title, segments=list(_numbered(merged)), metadata=metadata)
-    return Continued(whole, "; ".join(whys))
+    return whole, "; ".join(whys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,9 @@ def _quoted(item: Object) -> Quoted:
     return Quoted(id=item.id, title=title_of(item), text=shortened(text, _QUOTED_CHARS))
 
 
-CONSOLIDATE = Mode(
+CONSOLIDATE = Mode.of(
     "consolidate",
     "Merge duplicates, runs of similar activities and old decisions; archive entries over budget. Reversible.",
-    ConsolidateInput,
-    ConsolidateOptions,
-    ConsolidateReport,
     consolidate,
     rights=DECIDES,
     repeatable=True,

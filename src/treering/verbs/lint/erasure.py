@@ -120,14 +120,8 @@ def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureRece
     return erase(call.engine, ids, reason=options.reason)
 
 
-ERASE = Operation(
-    "erase",
-    "Erase objects permanently, everywhere, with proof.",
-    EraseInput,
-    ReasonOptions,
-    ErasureReceipt,
-    _erase,
-    rights=replace(DECIDES, destroys=True),
+ERASE = Operation.of(
+    "erase", "Erase objects permanently, everywhere, with proof.", _erase, rights=replace(DECIDES, destroys=True)
 )
 
 

@@ -19,7 +19,7 @@ from treering.verbs.index_warnings import behind_warning
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
-from treering.verbs.lint.survey import Finding, Rule, SpaceRule, Survey, run
+from treering.verbs.lint.survey import Finding, Rule, Survey, run
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import views_of
 
@@ -186,8 +186,7 @@ def rules_by_mode() -> Mapping[str, Mapping[str, Rule]]:
     built_in = {"structure": structure.RULES, "semantic": semantic.RULES}
     further = [*brought_by_name("lint_rules", attrgetter("name"), taken={*structure.RULES, *semantic.RULES})]
     return {
-        mode: {**rules, **{one.name: SpaceRule(one.find) for one in further if one.mode == mode}}
-        for mode, rules in built_in.items()
+        mode: {**rules, **{one.name: one for one in further if one.mode == mode}} for mode, rules in built_in.items()
     }
 
 
@@ -253,26 +252,8 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 
-ALL = Mode("all", "All rules.", LintInput, LintOptions, LintReport, lint_all, rights=READS)
-STRUCTURE = Mode("structure", "Broken references.", LintInput, LintOptions, LintReport, lint_structure, rights=READS)
-SEMANTIC = Mode("semantic", "Drifted knowledge.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS)
-REPAIR = Mode(
-    "repair",
-    "Apply the fixes of findings.",
-    LintInput,
-    RepairOptions,
-    RepairReport,
-    repair,
-    rights=WRITES,
-    repeatable=True,
-)
-REINDEX = Mode(
-    "reindex",
-    "Verify or rebuild projections.",
-    ReindexInput,
-    ReindexOptions,
-    ReindexReport,
-    reindex,
-    rights=WRITES,
-    repeatable=True,
-)
+ALL = Mode.of("all", "All rules.", lint_all, rights=READS)
+STRUCTURE = Mode.of("structure", "Broken references.", lint_structure, rights=READS)
+SEMANTIC = Mode.of("semantic", "Drifted knowledge.", lint_semantic, rights=READS)
+REPAIR = Mode.of("repair", "Apply the fixes of findings.", repair, rights=WRITES, repeatable=True)
+REINDEX = Mode.of("reindex", "Verify or rebuild projections.", reindex, rights=WRITES, repeatable=True)

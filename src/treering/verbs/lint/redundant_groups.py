@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from treering.core.canonical import normalise_text, render_time
-from treering.core.evidence import EvidenceRef
+from treering.core.evidence import extended
 from treering.core.objects import Activity, Decision, Knowledge, Object, Source, WorkItem
 from treering.core.patch import TITLE, AddLink, Create, Link, Operation, Transition, Update, shortened
 from treering.core.policy import is_current, less_trusted
@@ -138,7 +138,8 @@ class GroupFinder:
     def _repeated(self, kept: Object, gone: Sequence[Object], how: Kind) -> Group:
         def operations() -> Iterator[Operation]:
             if how != "contained" and isinstance(kept, Knowledge):
-                refs = _joined(kept, gone)
+                more = (ref for item in gone if isinstance(item, Knowledge) for ref in item.evidence_refs)
+                refs = extended(kept.evidence_refs, more)
                 if refs != kept.evidence_refs:
                     yield Update(id=kept.id, expected_revision=kept.revision, changes={"evidence_refs": refs})
             for item in gone:
@@ -203,16 +204,6 @@ def _based_on(item: Object) -> Iterator[str]:
             yield from (*item.source_refs, *item.related_knowledge_refs)
         case _:
             return
-
-
-def _joined(kept: Knowledge, gone: Iterable[Object]) -> tuple[EvidenceRef, ...]:
-    """Return the evidence of knowledge together with the evidence of its duplicates."""
-    refs = {(ref.source_id, ref.segment_id, ref.role): ref for ref in kept.evidence_refs}
-    for item in gone:
-        if isinstance(item, Knowledge):
-            for ref in item.evidence_refs:
-                refs.setdefault((ref.source_id, ref.segment_id, ref.role), ref)
-    return tuple(refs.values())
 
 
 def archived(item: Object) -> Transition:

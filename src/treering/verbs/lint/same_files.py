@@ -10,19 +10,17 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Operation, Transition, Update
 from treering.ports.ledger import Selection
 from treering.verbs.ingest.known import repointed
-from treering.verbs.lint.survey import Finding, Survey
+from treering.verbs.lint.survey import Problem, Survey
 
 SAME_FILE = "same-file"
 
 
-def same_files(seen: Survey) -> Iterator[Finding]:
+def same_files(seen: Survey) -> Iterator[Problem]:
     """Report active sources that are the same file or repository, by current or new location."""
     for (scope, origin), sources in sorted(_by_file(seen).items()):
         group = sorted(sources, key=lambda source: (source.captured_at, source.id), reverse=True)
         newest, *older = group
-        yield Finding(
-            rule=SAME_FILE,
-            severity="error",
+        yield Problem(
             ids=tuple(source.id for source in group),
             explanation=f"{len(group)} active sources of {scope} are the same file: "
             f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",

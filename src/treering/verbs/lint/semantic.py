@@ -18,7 +18,7 @@ from treering.core.writing.integrity import continues
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
-from treering.verbs.lint.survey import Finding, ObjectRule, Rule, SpaceRule, Survey
+from treering.verbs.lint.survey import ObjectRule, Problem, Rule, SpaceRule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
 _MIN_LIKENESS = 0.8
@@ -30,7 +30,7 @@ _QUOTED_CHARS = 200
 _ON_BRANCH = "It is current on other branches. Replace it with lines of this branch; archive it only after a merge."
 
 
-def contradictions(seen: Survey) -> Iterator[Finding]:
+def contradictions(seen: Survey) -> Iterator[Problem]:
     """Report contradicting claims without a winner, and contested knowledge."""
     claims: dict[str, list[Knowledge]] = defaultdict(list)
     for item in seen.each(Knowledge, where=Compare("status", "eq", "contested")):
@@ -41,36 +41,30 @@ def contradictions(seen: Survey) -> Iterator[Finding]:
     for contested in claims.values():
         if len(contested) > 1:
             values = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
-            yield Finding(
-                rule="contradiction",
-                severity="warning",
+            yield Problem(
                 ids=tuple(item.id for item in contested),
                 explanation=f"These contradict each other: {values}. Supersede the losing ones, naming the winner.",
             )
 
 
-def _dispute(item: Knowledge, seen: Survey) -> Finding:
+def _dispute(item: Knowledge, seen: Survey) -> Problem:
     against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
     opponent = f"evidence against it ({len(against)})" if against else "somebody"
-    return Finding(
-        rule="contradiction",
-        severity="warning",
+    return Problem(
         ids=(item.id, *seen.told(ref.source_id for ref in against)),
         explanation=f"{named(item.title)} is contested by {opponent}. Make it active again if it is still "
         "true, or supersede or archive it.",
     )
 
 
-def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
+def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
     if (item.status == "stale" and item.id not in seen.replaced) or item.id in seen.lost:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
         after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
         advice = _ON_BRANCH if after_merge else "Replace it, by the same words if it is still true, or archive it."
-        yield Finding(
-            rule="stale",
-            severity="warning",
+        yield Problem(
             ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
             explanation=f"{named(item.title)} is stale{where}: {_why_stale(item, seen)} {advice}",
             fix=fix,
@@ -81,16 +75,14 @@ def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Finding]:
         )
 
 
-def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Finding]:
+def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report knowledge that lost part of its evidence, which may state something else now."""
     if not _is_claimed(item):
         return
     lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
     if lost and len(lost) < len(item.evidence_refs):
         fix = _repointed(item, seen)
-        yield Finding(
-            rule="partly-changed",
-            severity="warning",
+        yield Problem(
             ids=(item.id, *seen.told(ref.source_id for ref in lost)),
             explanation=f"Part of the evidence for {named(item.title)} changed: "
             f"{' '.join(_loss(ref, seen) for ref in lost)} Replace it, by the same words if it is still true: "
@@ -110,7 +102,7 @@ def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
     return (Update(id=item.id, expected_revision=item.revision, changes=changes),) if refs != item.evidence_refs else ()
 
 
-def superseded_but_used(item: Knowledge | WorkItem, seen: Survey) -> Iterator[Finding]:
+def superseded_but_used(item: Knowledge | WorkItem, seen: Survey) -> Iterator[Problem]:
     """Report current knowledge derived from withdrawn knowledge."""
     if not is_current(item):
         return
@@ -124,12 +116,10 @@ def superseded_but_used(item: Knowledge | WorkItem, seen: Survey) -> Iterator[Fi
             yield from _based_on_withdrawn(item, knowledge_id, seen)
 
 
-def expired(item: Knowledge, seen: Survey) -> Iterator[Finding]:
+def expired(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report active knowledge whose validity has ended."""
     if item.status == "active" and item.valid_until and _is_over(item, seen):
-        yield Finding(
-            rule="expired",
-            severity="warning",
+        yield Problem(
             ids=(item.id,),
             explanation=f"{named(item.title)} was valid until {item.valid_until:%Y-%m-%d}.",
             fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
@@ -137,39 +127,33 @@ def expired(item: Knowledge, seen: Survey) -> Iterator[Finding]:
         )
 
 
-def long_unverified(item: Knowledge, seen: Survey) -> Iterator[Finding]:
+def long_unverified(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report active knowledge not verified for half a year."""
     verified = item.last_verified_at
     if item.status == "active" and _is_claimed(item) and verified and seen.now - verified > _UNVERIFIED_AFTER:
-        yield Finding(
-            rule="long-unverified",
-            severity="info",
+        yield Problem(
             ids=(item.id,),
             explanation=f"{named(item.title)} was last verified {verified:%Y-%m-%d}.",
         )
 
 
-def undecided_decisions(item: Knowledge, _seen: Survey) -> Iterator[Finding]:
+def undecided_decisions(item: Knowledge, _seen: Survey) -> Iterator[Problem]:
     """Report decisions without an outcome."""
     if is_current(item) and isinstance(item.payload, Decision) and not item.payload.outcome:
-        yield Finding(
-            rule="decision-without-outcome",
-            severity="warning",
+        yield Problem(
             ids=(item.id,),
             explanation=f"{named(item.title)} asks {named(item.payload.question)} and records no outcome.",
         )
 
 
-def freed_work(work: WorkItem, seen: Survey) -> Iterator[Finding]:
+def freed_work(work: WorkItem, seen: Survey) -> Iterator[Problem]:
     """Report blocked work whose blockers are all done."""
     if work.status != "blocked":
         return
     blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
     done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
     if blockers and len(done) == len(blockers):
-        yield Finding(
-            rule="blocked-by-closed",
-            severity="warning",
+        yield Problem(
             ids=(work.id, *seen.told(one.id for one in done)),
             explanation=f"{named(work.title)} is blocked, although everything it waits for is done.",
             fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
@@ -177,7 +161,7 @@ def freed_work(work: WorkItem, seen: Survey) -> Iterator[Finding]:
         )
 
 
-def near_duplicates(seen: Survey) -> Iterator[Finding]:
+def near_duplicates(seen: Survey) -> Iterator[Problem]:
     """Report nearly identical knowledge. It is never merged automatically."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
     for item in islice(filter(_is_claimed, seen.each(Knowledge)), _MAX_COMPARED):
@@ -187,9 +171,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
             # Two values of one claim contradict each other: see `contradictions`.
             are_rivals = item.claim_key() is not None and item.claim_key() == other.claim_key()
             if len(words & others) >= _MIN_LIKENESS * len(words | others) and not are_rivals:
-                yield Finding(
-                    rule="near-duplicate",
-                    severity="info",
+                yield Problem(
                     ids=(other.id, item.id),
                     explanation=f"{named(other.title)} and {named(item.title)} are nearly identical.",
                 )
@@ -292,12 +274,10 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
     return moved.model_copy(update={"lost_on": lost_on})
 
 
-def _based_on_withdrawn(item: Knowledge | WorkItem, on: str, seen: Survey) -> Iterator[Finding]:
+def _based_on_withdrawn(item: Knowledge | WorkItem, on: str, seen: Survey) -> Iterator[Problem]:
     parent = seen.find(on)
     if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
-        yield Finding(
-            rule="superseded-but-used",
-            severity="warning",
+        yield Problem(
             ids=(item.id, *seen.told([parent.id])),
             explanation=f"{named(item.title)} depends on {seen.named(parent)}, which is {_state(parent, seen)}.",
         )
@@ -316,13 +296,13 @@ def _successor(parent: Knowledge, seen: Survey) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "contradiction": SpaceRule(contradictions),
-    "stale": ObjectRule(stale_knowledge, ("knowledge",)),
-    "partly-changed": ObjectRule(partly_changed, ("knowledge",)),
-    "superseded-but-used": ObjectRule(superseded_but_used, ("knowledge", "work_item")),
-    "expired": ObjectRule(expired, ("knowledge",)),
-    "long-unverified": ObjectRule(long_unverified, ("knowledge",)),
-    "decision-without-outcome": ObjectRule(undecided_decisions, ("knowledge",)),
-    "blocked-by-closed": ObjectRule(freed_work, ("work_item",)),
-    "near-duplicate": SpaceRule(near_duplicates),
+    "contradiction": SpaceRule("warning", contradictions),
+    "stale": ObjectRule("warning", stale_knowledge, ("knowledge",)),
+    "partly-changed": ObjectRule("warning", partly_changed, ("knowledge",)),
+    "superseded-but-used": ObjectRule("warning", superseded_but_used, ("knowledge", "work_item")),
+    "expired": ObjectRule("warning", expired, ("knowledge",)),
+    "long-unverified": ObjectRule("info", long_unverified, ("knowledge",)),
+    "decision-without-outcome": ObjectRule("warning", undecided_decisions, ("knowledge",)),
+    "blocked-by-closed": ObjectRule("warning", freed_work, ("work_item",)),
+    "near-duplicate": SpaceRule("info", near_duplicates),
 }

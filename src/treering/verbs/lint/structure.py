@@ -13,10 +13,10 @@ from treering.core.secrets.redaction import redact
 from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.lint.same_files import SAME_FILE, same_files
-from treering.verbs.lint.survey import EVERY_TYPE, Finding, ObjectRule, Rule, SpaceRule, Survey
+from treering.verbs.lint.survey import EVERY_TYPE, ObjectRule, Problem, Rule, SpaceRule, Survey
 
 
-def dangling_references(item: Object, seen: Survey) -> Iterator[Finding]:
+def dangling_references(item: Object, seen: Survey) -> Iterator[Problem]:
     """Report references and links to missing objects."""
     missing = [ref for ref in references_of(item) if not seen.exists(ref)]
     if missing:
@@ -26,9 +26,7 @@ def dangling_references(item: Object, seen: Survey) -> Iterator[Finding]:
             if set(getattr(item, name)) & set(missing)
         }
         fix = (Update(id=item.id, expected_revision=item.revision, changes=changes),) if changes else ()
-        yield Finding(
-            rule="dangling-reference",
-            severity="error",
+        yield Problem(
             ids=(item.id, *missing),
             explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
             fix=fix,
@@ -37,9 +35,7 @@ def dangling_references(item: Object, seen: Survey) -> Iterator[Finding]:
     for link in seen.links(item.id):
         lost = [end for end in (link.source, link.target) if not seen.exists(end)]
         if lost:
-            yield Finding(
-                rule="dangling-reference",
-                severity="error",
+            yield Problem(
                 ids=(link.source, link.target),
                 explanation=f"The link {link.type} points to {', '.join(lost)}, which is not in the space.",
                 fix=(RemoveLink(link=link),),
@@ -47,14 +43,12 @@ def dangling_references(item: Object, seen: Survey) -> Iterator[Finding]:
             )
 
 
-def missing_evidence(item: Knowledge, seen: Survey) -> Iterator[Finding]:
+def missing_evidence(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report active knowledge without valid evidence."""
     if item.status != "active" or item.derived_from or not item.evidence_refs:
         return
     if not any_place_holds(item.evidence_refs, lambda ref: seen.holds(ref.source_id, ref.segment_id)):
-        yield Finding(
-            rule="missing-evidence",
-            severity="error",
+        yield Problem(
             ids=(item.id,),
             explanation=f"{named(item.title)} is active, but all segments it cites are gone.",
             fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
@@ -62,42 +56,38 @@ def missing_evidence(item: Knowledge, seen: Survey) -> Iterator[Finding]:
         )
 
 
-def hash_mismatches(source: Source, _seen: Survey) -> Iterator[Finding]:
+def hash_mismatches(source: Source, _seen: Survey) -> Iterator[Problem]:
     """Report segments whose text does not match its hash."""
     for part in source.segments:
         if part.hash != segment_hash(part.excerpt, salt=source.salt):
-            yield Finding(
-                rule="hash-mismatch",
-                severity="error",
+            yield Problem(
                 ids=(source.id,),
                 explanation=f"Segment {part.segment_id} of {named(source.origin)} was changed outside Treering.",
             )
 
 
-def altered_objects(seen: Survey) -> Iterator[Finding]:
+def altered_objects(seen: Survey) -> Iterator[Problem]:
     """Report objects changed outside Treering, which reads never show."""
     heads = seen.ledger.heads(seen.altered)
     for identity, what in sorted(seen.altered.items()):
         known = heads.get(identity)
         if is_within(known.scope if known else ROOT, seen.scope):
-            yield Finding(
-                rule="altered",
-                severity="error",
+            yield Problem(
                 ids=(identity,),
                 explanation=f"{what} Restore the space from a backup or an export; no repair runs until then.",
             )
 
 
-def impossible_states(item: Node | WorkItem, _seen: Survey) -> Iterator[Finding]:
+def impossible_states(item: Node | WorkItem, _seen: Survey) -> Iterator[Problem]:
     """Report objects whose fields contradict their status."""
     match item:
         case Node() if (item.status == "merged") != bool(item.merged_into):
-            yield _state(item.id, f"{named(item.name)} is {item.status}, and merged_into is {item.merged_into!r}.")
+            yield Problem((item.id,), f"{named(item.name)} is {item.status}, and merged_into is {item.merged_into!r}.")
         case WorkItem(status="resolved") if not item.resolution:
-            yield _state(item.id, f"{named(item.title)} is resolved without a resolution.")
+            yield Problem((item.id,), f"{named(item.title)} is resolved without a resolution.")
 
 
-def cycles(seen: Survey) -> Iterator[Finding]:
+def cycles(seen: Survey) -> Iterator[Problem]:
     """Report work that waits for itself."""
     reported: set[frozenset[str]] = set()
     for work, field in ((work, field) for work in seen.each(WorkItem) for field in ACYCLIC_FIELDS):
@@ -107,15 +97,13 @@ def cycles(seen: Survey) -> Iterator[Finding]:
             shown = seen.told(chain)
             steps = " -> ".join(step if step in shown else "…" for step in chain)
             explanation = f"Work waits for itself by {field}: {steps}. Remove one of these."
-            yield Finding(rule="cycle", severity="error", ids=shown, explanation=explanation)
+            yield Problem(ids=shown, explanation=explanation)
 
 
-def orphan_nodes(node: Node, seen: Survey) -> Iterator[Finding]:
+def orphan_nodes(node: Node, seen: Survey) -> Iterator[Problem]:
     """Report nodes without references."""
     if is_current(node) and not seen.is_named(node.id):
-        yield Finding(
-            rule="orphan-node",
-            severity="info",
+        yield Problem(
             ids=(node.id,),
             explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
             fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
@@ -123,7 +111,7 @@ def orphan_nodes(node: Node, seen: Survey) -> Iterator[Finding]:
         )
 
 
-def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
+def duplicate_nodes(seen: Survey) -> Iterator[Problem]:
     """Report active nodes of one kind and scope with the same name or alias."""
     # Only ids and revisions, because a space may have many nodes.
     by_name: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
@@ -136,9 +124,7 @@ def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
         if len(group) > 1 and ids not in reported:
             reported.add(ids)
             first, *_ = ids
-            yield Finding(
-                rule="duplicate-node",
-                severity="warning",
+            yield Problem(
                 ids=ids,
                 explanation=f"{len(group)} nodes of kind {kind} are named {named(name)}.",
                 fix=tuple(Merge(id=one, expected_revision=revision, into=first) for one, revision in group[1:]),
@@ -146,36 +132,28 @@ def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
             )
 
 
-def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Finding]:
+def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Problem]:
     """Report texts that contain a secret: kind and place, never the secret."""
     for place, text in _texts(item):
         kinds = sorted({finding.kind for finding in redact(text).findings})
         if kinds:
-            yield Finding(
-                rule="secret-at-rest",
-                severity="error",
+            yield Problem(
                 ids=(item.id,),
                 explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
                 "erase it and replace the secret.",
             )
 
 
-def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Finding]:
+def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Problem]:
     """Report texts shaped like instructions to a model."""
     for place, text in _texts(item):
         flags = instruction_flags(text)
         if flags:
-            yield Finding(
-                rule="instruction-shaped",
-                severity="warning",
+            yield Problem(
                 ids=(item.id,),
                 explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
                 "it is shown as data only.",
             )
-
-
-def _state(identity: str, explanation: str) -> Finding:
-    return Finding(rule="impossible-state", severity="error", ids=(identity,), explanation=explanation)
 
 
 def _texts(item: Object) -> Iterable[tuple[str, str]]:
@@ -185,15 +163,15 @@ def _texts(item: Object) -> Iterable[tuple[str, str]]:
 
 
 RULES: Mapping[str, Rule] = {
-    "dangling-reference": ObjectRule(dangling_references),
-    "missing-evidence": ObjectRule(missing_evidence, ("knowledge",)),
-    "hash-mismatch": ObjectRule(hash_mismatches, ("source",)),
-    "altered": SpaceRule(altered_objects, EVERY_TYPE),
-    "impossible-state": ObjectRule(impossible_states, ("node", "work_item")),
-    "cycle": SpaceRule(cycles),
-    "orphan-node": ObjectRule(orphan_nodes, ("node",)),
-    "duplicate-node": SpaceRule(duplicate_nodes),
-    SAME_FILE: SpaceRule(same_files, ("source",)),
-    "secret-at-rest": ObjectRule(secrets_at_rest),
-    "instruction-shaped": ObjectRule(instruction_shaped_texts),
+    "dangling-reference": ObjectRule("error", dangling_references),
+    "missing-evidence": ObjectRule("error", missing_evidence, ("knowledge",)),
+    "hash-mismatch": ObjectRule("error", hash_mismatches, ("source",)),
+    "altered": SpaceRule("error", altered_objects, EVERY_TYPE),
+    "impossible-state": ObjectRule("error", impossible_states, ("node", "work_item")),
+    "cycle": SpaceRule("error", cycles),
+    "orphan-node": ObjectRule("info", orphan_nodes, ("node",)),
+    "duplicate-node": SpaceRule("warning", duplicate_nodes),
+    SAME_FILE: SpaceRule("error", same_files, ("source",)),
+    "secret-at-rest": ObjectRule("error", secrets_at_rest),
+    "instruction-shaped": ObjectRule("warning", instruction_shaped_texts),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain, islice
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import Field
 
@@ -44,6 +44,16 @@ class Finding(Value):
     fix: tuple[Operation, ...] = Field(default=(), description="Operations that repair it.")
     fix_summary: str = ""
     after_merge: bool = Field(default=False, description="Whether to archive it only after a merge.")
+
+
+class Problem(NamedTuple):
+    """What a built-in rule reports; `run` makes it a finding of the rule."""
+
+    ids: tuple[str, ...]
+    explanation: str
+    fix: tuple[Operation, ...] = ()
+    fix_summary: str = ""
+    after_merge: bool = False
 
 
 @dataclass
@@ -207,21 +217,20 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRule:
-    """A rule about each object of some types: a function from an object and the survey to findings."""
+    """A rule about each object of some types: a function from an object and the survey to problems."""
 
-    find: Callable[[Any, Survey], Iterable[Finding]]
+    severity: Severity
+    find: Callable[[Any, Survey], Iterable[Problem]]
     types: Collection[str] = EVERY_TYPE
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceRule:
-    """A rule about the space, once all objects of some types were read: a function from the survey to findings."""
+    """A rule about the space, once all objects of some types were read: a function from the survey to problems."""
 
-    find: Callable[[Survey], Iterable[Finding]]
+    severity: Severity
+    find: Callable[[Survey], Iterable[Problem]]
     types: Collection[str] = ()
-
-
-Rule = ObjectRule | SpaceRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +240,10 @@ class LintRule:
     name: str
     mode: Literal["structure", "semantic"]
     find: Callable[[Survey], Iterable[Finding]]
+    types: ClassVar[Collection[str]] = ()
+
+
+Rule = ObjectRule | SpaceRule | LintRule
 
 
 def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -> list[Finding]:
@@ -244,8 +257,14 @@ def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -
     for item in chain.from_iterable(seen.batches(types, whole=whole_space) if types else ()):
         for name, rule in about_objects:
             if item.type in rule.types:
-                findings[name] += rule.find(item, seen)
-    for name, one in rules.items():
-        if isinstance(one, SpaceRule):
-            findings[name] += one.find(seen)
+                findings[name] += (_finding(name, rule, one) for one in rule.find(item, seen))
+    for name, each in rules.items():
+        if isinstance(each, SpaceRule):
+            findings[name] += (_finding(name, each, one) for one in each.find(seen))
+        elif isinstance(each, LintRule):
+            findings[name] += each.find(seen)
     return [*chain.from_iterable(findings.values())]
+
+
+def _finding(name: str, rule: ObjectRule | SpaceRule, one: Problem) -> Finding:
+    return Finding(rule=name, severity=rule.severity, **one._asdict())

@@ -63,27 +63,10 @@ def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
     return Cleared(cleared=cleared)
 
 
-VECTORS = Operation(
-    "vectors",
-    "Embed all pending passages.",
-    Nothing,
-    Nothing,
-    VectorsMade,
-    make_vectors,
-    rights=WRITES,
-    repeatable=True,
-)
-LEASES = Operation(
-    "leases", "List the leases of a space and their holders.", Nothing, Nothing, HeldLeases, list_leases, rights=READS
-)
-UNLOCK = Operation(
-    "unlock",
-    "Release the lease of a process that hangs but keeps renewing it.",
-    LeaseInput,
-    Nothing,
-    Cleared,
-    unlock,
-    rights=DECIDES,
+VECTORS = Operation.of("vectors", "Embed all pending passages.", make_vectors, rights=WRITES, repeatable=True)
+LEASES = Operation.of("leases", "List the leases of a space and their holders.", list_leases, rights=READS)
+UNLOCK = Operation.of(
+    "unlock", "Release the lease of a process that hangs but keeps renewing it.", unlock, rights=DECIDES
 )
 OPERATIONS = (VECTORS, LEASES, UNLOCK)
 
@@ -169,41 +152,10 @@ def _status(report: EngineReport) -> EngineStatus:
 _CONNECTS = replace(DECIDES, writes_files=True, fetches=True)
 """Writes to a folder or server that the caller names."""
 
-USE = Operation(
-    "index use",
-    "Search the vectors of a space with an external engine.",
-    EngineInput,
-    EngineOptions,
-    EngineStatus,
-    use_engine,
-    rights=_CONNECTS,
-)
-STATUS = Operation(
-    "index status",
-    "Show the status of the engine of a space.",
-    Nothing,
-    Nothing,
-    EngineStatus,
-    engine_status,
-    rights=READS,
-)
-REBUILD = Operation(
-    "index rebuild",
-    "Refill the engine of a space.",
-    Nothing,
-    EngineOptions,
-    EngineStatus,
-    rebuild_engine,
-    rights=WRITES,
-    repeatable=True,
-)
-DROP = Operation(
-    "index drop",
-    "Delete the vectors in the engine, and search the space's own.",
-    Nothing,
-    Nothing,
-    EngineStatus,
-    drop_engine,
-    rights=DECIDES,
+USE = Operation.of("index use", "Search the vectors of a space with an external engine.", use_engine, rights=_CONNECTS)
+STATUS = Operation.of("index status", "Show the status of the engine of a space.", engine_status, rights=READS)
+REBUILD = Operation.of("index rebuild", "Refill the engine of a space.", rebuild_engine, rights=WRITES, repeatable=True)
+DROP = Operation.of(
+    "index drop", "Delete the vectors in the engine, and search the space's own.", drop_engine, rights=DECIDES
 )
 ENGINE_OPERATIONS = (USE, STATUS, REBUILD, DROP)

@@ -13,7 +13,7 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.ports.ledger import Altered, Selection, head_of
+from treering.ports.ledger import Altered, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
 from treering.retrieval.search.question import Question, asks_about_chore, asks_what_changed
@@ -26,7 +26,7 @@ from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
 from treering.verbs.read_reports import ReadReport, altered_warnings
-from treering.verbs.reading import ReadOptions, time_of
+from treering.verbs.reading import ReadOptions, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
@@ -180,14 +180,7 @@ def _current(
     )
     items: list[Object] = []
     for kind, where in selected:
-        selection = Selection(
-            scope=call.scope,
-            descend=options.descend,
-            types=(kind,),
-            where=where,
-            as_of=options.moment(call.engine.time_zone),
-        )
-        items += call.engine.ledger.select(selection, altered=altered)
+        items += call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
@@ -352,12 +345,4 @@ def labeled(label: str, text: str) -> Iterator[str]:
         yield f"{label:<{LABEL_WIDTH}}{text}"
 
 
-BRIEF = Mode(
-    name="brief",
-    summary="A brief before starting: project, rules, decisions, open work.",
-    input=Nothing,
-    options=ReadOptions,
-    report=BriefReport,
-    run=brief,
-    rights=READS,
-)
+BRIEF = Mode.of("brief", "A brief before starting: project, rules, decisions, open work.", brief, rights=READS)

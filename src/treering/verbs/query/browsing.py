@@ -13,8 +13,8 @@ from treering.core.evidence import Segment, place_in
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.writing.draft import rests_on
-from treering.core.writing.integrity import named_references
-from treering.ports.ledger import AsOf, Head, Selection, head_of
+from treering.core.writing.integrity import fields_by_reference
+from treering.ports.ledger import AsOf, Head, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
@@ -29,7 +29,7 @@ from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.flagged import flagged
 from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
-from treering.verbs.reading import ReadOptions
+from treering.verbs.reading import ReadOptions, selection_of
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
 from treering.verbs.trees import maps_of
@@ -322,11 +322,9 @@ def _referrer(item: Head, fields: tuple[str, ...], current: CurrentObjects) -> R
 
 def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[str, ...]]]:
     """Return the heads of objects in sight that an object names, with the fields that name them."""
-    fields: dict[str, dict[str, None]] = {}
-    for name, target in named_references(item):
-        fields.setdefault(target, {})[name] = None
+    fields = fields_by_reference(item)
     heads = call.engine.ledger.heads(list(fields)[:_MOST_REFERRERS], as_of=moment) if fields else {}
-    return [(heads[target], tuple(names)) for target, names in fields.items() if target in heads]
+    return [(heads[target], names) for target, names in fields.items() if target in heads]
 
 
 Subject = tuple[Object, ResolvedEvidence | None]
@@ -404,13 +402,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
         # Files are found by their current names, and read as of the moment.
         return call.engine.ledger.get(source.id, as_of=options.moment(call.engine.time_zone))
     wanted = name.casefold()
-    selection = Selection(
-        scope=call.scope,
-        descend=options.descend,
-        types=("node",),
-        where=Compare("status", "eq", "active"),
-        as_of=options.moment(call.engine.time_zone),
-    )
+    selection = selection_of(call, options, "node", Compare("status", "eq", "active"))
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
@@ -432,36 +424,21 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
     item = call.engine.ledger.get(identity, as_of=options.moment(call.engine.time_zone))
-    versions = item.revision
-    current = current_objects(call, [head_of(item)], options.moment(call.engine.time_zone))
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
         data = shown_object(item, max_tokens=budget)
-        return Expanded(
-            id=reference,
-            title=title_of(item),
-            status=item.status,
-            versions=versions,
-            text=title_of(item),
-            object=data,
-            current=item.id in current,
-            note=current.note(item.id),
-        )
+        return Expanded(id=reference, text=title_of(item), object=data, **_state_of(call, item, options))
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
     fitted = cut_to_tokens(text, budget)
     return Expanded(
         id=reference,
-        title=item.title,
-        status=item.status,
-        versions=versions,
         text=fitted,
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
-        current=item.id in current,
-        note=current.note(item.id) or _note_of_text(call, item),
         vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
+        **_state_of(call, item, options),
     )
 
 
@@ -469,7 +446,6 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
     """Expand a place in the notation of evidence: exactly its lines, or the words of its passage."""
     (resolved,) = resolve_evidence(call, [reference]).resolved
     source = call.engine.ledger.get(resolved.source_id, as_of=options.moment(call.engine.time_zone))
-    current = current_objects(call, [head_of(source)], options.moment(call.engine.time_zone))
     # A whole file is read to its end, though evidence cites only its first passages.
     words = resolved.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):
@@ -477,15 +453,23 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
     fitted = cut_to_tokens(words, budget)
     return Expanded(
         id=reference,
-        title=title_of(source),
-        status=source.status,
-        versions=source.revision,
         text=fitted,
         places=(resolved.place,),
         cut=len(fitted) < len(words),
-        current=source.id in current,
-        note=current.note(source.id) or _note_of_text(call, source),
+        **_state_of(call, source, options),
     )
+
+
+def _state_of(call: Call, item: Object, options: ReadOptions) -> dict[str, Any]:
+    """Return the fields of `Expanded` for the state of an object."""
+    current = current_objects(call, [head_of(item)], options.moment(call.engine.time_zone))
+    return {
+        "title": title_of(item),
+        "status": item.status,
+        "versions": item.revision,
+        "current": item.id in current,
+        "note": current.note(item.id) or _note_of_text(call, item),
+    }
 
 
 def _note_of_text(call: Call, item: Object) -> str:
@@ -507,15 +491,5 @@ def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[
     return [call.engine.ledger.segment(item.id, segment_id)]
 
 
-PAGE = Mode(
-    "page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page, rights=READS
-)
-EXPAND = Mode(
-    "expand",
-    "Source lines, neighbours, versions behind ids.",
-    ExpandInput,
-    ReadOptions,
-    ExpandReport,
-    expand,
-    rights=READS,
-)
+PAGE = Mode.of("page", "One object with its history, links and dependents.", page, rights=READS)
+EXPAND = Mode.of("expand", "Source lines, neighbours, versions behind ids.", expand, rights=READS)

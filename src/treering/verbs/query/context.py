@@ -226,12 +226,9 @@ def _why_empty(call: Call, results: TaskResults, reach: Reach, left_out: int) ->
     return Empty(reason="unknown_entity", hint=hint)
 
 
-CONTEXT = Mode(
-    name="context",
-    summary="A cited context pack for a task: beliefs, decisions, constraints, completed and open work.",
-    input=ContextInput,
-    options=SearchOptions,
-    report=ContextReport,
-    run=context,
+CONTEXT = Mode.of(
+    "context",
+    "A cited context pack for a task: beliefs, decisions, constraints, completed and open work.",
+    context,
     rights=READS,
 )

@@ -25,7 +25,7 @@ from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEvent, dated_event_of
 from treering.verbs.query.flagged import flagged
 from treering.verbs.read_reports import altered_warnings, scope_warnings
-from treering.verbs.reading import DayOptions, ReadOptions, zone_of
+from treering.verbs.reading import DayOptions, ReadOptions, selection_of, zone_of
 from treering.verbs.scoped_ledger import whole
 
 _TICK = timedelta(microseconds=1)
@@ -312,14 +312,7 @@ def _happened(
 def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Altered) -> Iterator[Object]:
     for kind in types:
         where = Compare("kind", "in", EVENT_KINDS) if kind == "source" else EVERYTHING
-        selection = Selection(
-            scope=call.scope,
-            descend=options.descend,
-            types=(kind,),
-            where=where,
-            as_of=options.moment(call.engine.time_zone),
-        )
-        yield from call.engine.ledger.select(selection, altered=altered)
+        yield from call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
 
 
 def _overlaps(event: DatedEvent, since: datetime | None, until: datetime | None) -> bool:
@@ -344,6 +337,4 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
     return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
 
 
-RECENT = Mode(
-    "recent", "Changes or events in a time window.", RecentInput, DayOptions, RecentReport, recent, rights=READS
-)
+RECENT = Mode.of("recent", "Changes or events in a time window.", recent, rights=READS)

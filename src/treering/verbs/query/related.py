@@ -9,7 +9,7 @@ from pydantic import Field
 from treering.core.canonical import is_object
 from treering.core.objects import Object
 from treering.core.patch import LinkType
-from treering.core.writing.integrity import named_references
+from treering.core.writing.integrity import fields_by_reference
 from treering.ports.ledger import Altered, AsOf, ObjectRequest
 from treering.ports.passages import Reach
 from treering.verbs.current_objects import current_objects
@@ -197,11 +197,8 @@ def _references(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alte
     (read,) = call.engine.ledger.read([ObjectRequest(objects=tuple(frontier), as_of=moment)])
     altered |= read.altered
     for item in read.objects.values():
-        fields: dict[str, list[str]] = {}
-        for name, target in named_references(item):
-            fields.setdefault(target, []).append(name)
-        for target, names in fields.items():
-            yield _Edge(item.id, target, "refers_to", "out", tuple(dict.fromkeys(names)))
+        for target, names in fields_by_reference(item).items():
+            yield _Edge(item.id, target, "refers_to", "out", names)
 
 
 def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Altered) -> Iterator[_Edge]:
@@ -213,12 +210,6 @@ def _referrers(call: Call, frontier: Iterable[str], moment: AsOf, altered: Alter
             yield _Edge(identity, item.id, "refers_to", "in", referring.fields(item, identity))
 
 
-RELATED = Mode(
-    "related",
-    "Neighbours by link type, direction, depth; for code also imports, calls, tests.",
-    RelatedInput,
-    ReadOptions,
-    RelatedReport,
-    related,
-    rights=READS,
+RELATED = Mode.of(
+    "related", "Neighbours by link type, direction, depth; for code also imports, calls, tests.", related, rights=READS
 )

@@ -230,12 +230,4 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
     return tuple(fitting), tuple(f"{hit.object_id} {hit.segment_id}".strip() for hit in hits[len(fitting) :])
 
 
-SEARCH = Mode(
-    name="search",
-    summary="Ranked hits, with filters.",
-    input=SearchInput,
-    options=HitOptions,
-    report=SearchReport,
-    run=search,
-    rights=READS,
-)
+SEARCH = Mode.of("search", "Ranked hits, with filters.", search, rights=READS)

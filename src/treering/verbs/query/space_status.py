@@ -133,12 +133,9 @@ def _protection(call: Call) -> SpaceProtection | None:
     return SpaceProtection(role=protection.role, protected=not protection.exempt, why_not=protection.exempt)
 
 
-STATUS = Operation(
+STATUS = Operation.of(
     "status",
     "Show the status of a space: contents, backlog, stale objects and latest changes.",
-    Nothing,
-    SpaceStatusOptions,
-    SpaceStatus,
     space_status,
     rights=READS,
 )
