@@ -284,7 +284,7 @@ def united(refs: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
 
 
 def extended(refs: Iterable[EvidenceRef], more: Iterable[EvidenceRef]) -> tuple[EvidenceRef, ...]:
-    """Return references with those of `more` that cite another passage, or in another role."""
+    """Return references, and further ones of `more`: to another passage, or in another role."""
     by_key = {ref.key: ref for ref in refs}
     for ref in more:
         by_key.setdefault(ref.key, ref)

@@ -272,7 +272,7 @@ def share_heap() -> None:
     """Let all threads allocate memory from one heap. Only the C library of GNU has one for each thread.
 
     Each heap retains memory that its threads have freed. Eight threads that answer searches retain 80 MiB, and 10 to 20
-    MiB with one heap. Threads that started before keep theirs. `MALLOC_ARENA_MAX` in the environment takes precedence.
+    MiB with one heap. Earlier threads are not affected. `MALLOC_ARENA_MAX` in the environment takes precedence.
     """
     if "MALLOC_ARENA_MAX" in os.environ:
         return

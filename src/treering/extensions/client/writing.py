@@ -81,7 +81,7 @@ class MemoryWriter:
         return written
 
     def _write(self, entries: Sequence[MemoryEntry]) -> list[RefusedEntry]:
-        """Write the entries that are not in the ledger yet, in one patch; return those that it refuses.
+        """Write the entries that are not in the ledger yet, in one patch; return the refused ones.
 
         If the patch is refused, write each entry separately. Raises `Unavailable` if the ledger cannot be written now.
         """

@@ -73,7 +73,7 @@ class CodingClient:
     """The events that call Treering; empty if hooks are not supported."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
-    """Where the hooks of a user are, if different."""
+    """The place of the hooks of a user, if different."""
     hooks_note: str = ""
     """A manual step that is required before hooks run."""
     hook_style: Literal["grouped", "flat", "plugin"] = "grouped"

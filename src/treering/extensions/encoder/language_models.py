@@ -160,7 +160,7 @@ def _inferred(name: str, api_key: str | None) -> Model:
 
 
 def providers(api_key: str | None) -> Callable[[str], Provider[object]]:
-    """Return what returns a provider by name, with this key or that of its environment variable."""
+    """Return a function from a name to its provider, with this key or the key in its environment variable."""
     from pydantic_ai.providers import infer_provider
 
     return infer_provider if api_key is None else partial(_provider_with_key, api_key=api_key)

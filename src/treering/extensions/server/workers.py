@@ -160,7 +160,7 @@ class Workers:
 
     @asynccontextmanager
     async def _alone(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> AsyncIterator[None]:
-        """Start the block when no other read runs, except those that have taken more than `ALONE_SECONDS`.
+        """Start the block when no other read runs, or only reads that have taken more than `ALONE_SECONDS`.
 
         Threads that compute at once hand the interpreter to each other at each SQL statement, and each has caches.
         """

@@ -200,7 +200,7 @@ def _more(hit: ShownHit) -> ShownPassage:
 
 
 def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int) -> ShownHit:
-    """Choose the lines of a hit, and of the other passages of its source, that answer, and name what they are in."""
+    """Choose the lines that answer in a hit and the other passages of its source, and the symbols around them."""
 
     def chosen(shown: ShownHit | ShownPassage) -> dict[str, Any]:
         passage = passages[hit.object_id, shown.segment_id]
