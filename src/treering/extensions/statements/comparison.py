@@ -12,10 +12,13 @@ from treering.extensions.statements.pairs import (
     differing,
     has_own_thing,
     have_common,
+    have_equal_value,
+    have_same_name,
     is_certain,
     kinds_of,
     may_change,
     objections,
+    obstacles,
     same_words,
 )
 from treering.extensions.statements.statement import Statement, ValueKind
@@ -77,7 +80,7 @@ class Comparison:
         by_cosine, by_shared = sorted(cosines), sorted(shared)
         before = [old for old in candidates if old.message < new.message]
         turns = sorted({old.message for old in before if old.author == new.author})
-        valued = [old for old in before if kinds_of(new) & kinds_of(old)]
+        valued = [old.id for old in before if kinds_of(new) & kinds_of(old)]
         for old, likeness, common in zip(candidates, cosines, shared, strict=True):
             signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
             signs |= self._amounts | _amounts_of(new, old) | word_signs(new.text, old.text)
@@ -89,7 +92,8 @@ class Comparison:
                     "nearer": len(cosines) - bisect_right(by_cosine, likeness),
                     "more shared": len(shared) - bisect_right(by_shared, common),
                     "turns": len(turns) - bisect_right(turns, old.message),
-                    "only value": valued == [old],
+                    "only value": valued == [old.id],
+                    "values since": len(valued) - bisect_right(valued, old.id),
                 },
             )
 
@@ -158,10 +162,14 @@ def _of_both(new: Statement, old: Statement) -> Iterator[str]:
         "tells of shared": is_told and not new.things.isdisjoint(old.things),
         "tells other": is_told and bool(set(changed) - {"name"}),
         "own thing": has_own_thing(new, old),
+        "equal value": have_equal_value(new, old),
+        "same name": have_same_name(new, old),
+        "same subject": not new.subject.isdisjoint(old.subject),
         "alike": any(_are_alike(new, old, kind) for kind in changed),
     }
     yield from (f"other {kind}" for kind in changed)
     yield from (name for name, holds in flags.items() if holds)
+    yield from obstacles(new, old)
 
 
 def _are_alike(new: Statement, old: Statement, kind: ValueKind) -> bool:

@@ -9,8 +9,6 @@ TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "obj
 """Cues that announce a change."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
-MAX_OBJECTIONS = 1
-"""With more, a change is ruled out; chosen on hands that were left out of the fit, and on pairs of our own."""
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
 MIN_SAME_WORDS = 0.4
@@ -24,34 +22,37 @@ def may_change(new: Statement, old: Statement) -> bool:
 
     Within a message, only a correction changes what was said before.
     """
-    is_correction = "correct" in new.cues
-    if old.message == new.message and not is_correction:
+    if old.message == new.message and "correct" not in new.cues:
         return False
     if not new.has_substance and not announces_change(new):
         return False  # `Thanks!`
-    for one, other in ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN)):
-        if one and other and one.isdisjoint(other):
-            return False
-    if is_correction:
-        return True
-    if _is_foreign(new, old) or _is_of_other_kin(new, old) or _is_of_another(new, old) or _are_apart(new, old):
-        return False
-    if "change" not in new.cues and "label" in differing(new, old):
-        return False
-    if kinds_of(new) and kinds_of(old) and kinds_of(new).isdisjoint(kinds_of(old)) and not announces_change(new):
-        return False
-    return len(objections(new, old)) <= MAX_OBJECTIONS
+    both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
+    return not any(one and other and one.isdisjoint(other) for one, other in both)
+
+
+def obstacles(new: Statement, old: Statement) -> list[str]:
+    """Return what speaks against a change, as signs for the trees."""
+    kinds = kinds_of(new), kinds_of(old)
+    found = {
+        "foreign": _is_foreign(new, old),
+        "other kin": _is_of_other_kin(new, old),
+        "another's": _is_of_another(new, old),
+        "apart": _are_apart(new, old),
+        "other label": "change" not in new.cues and "label" in differing(new, old),
+        "other kinds": all(kinds) and kinds[0].isdisjoint(kinds[1]) and not announces_change(new),
+    }
+    return [*objections(new, old), *(name for name, holds in found.items() if holds)]
 
 
 def objections(new: Statement, old: Statement) -> list[str]:
-    """Return what makes it unlikely that a statement changes an earlier one."""
+    """Return what makes it so unlikely that a statement changes an earlier one that a higher chance is needed."""
     if "correct" in new.cues or new.force == "ended":
         return []
     is_open, is_told = "change" not in new.cues, announces_change(new)
     found = {
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
-        "subject": not is_told and is_other_subject(new, old),
+        "other subject": not is_told and is_other_subject(new, old),
         "another": is_open and is_another(new, old),
     }
     return [name for name, holds in found.items() if holds]
