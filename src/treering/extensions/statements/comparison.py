@@ -14,18 +14,14 @@ from treering.extensions.statements.pairs import (
     have_common,
     have_equal_value,
     have_same_name,
-    is_certain,
     kinds_of,
     may_change,
-    objections,
     obstacles,
     same_words,
 )
 from treering.extensions.statements.statement import Statement, ValueKind
 from treering.extensions.statements.trees import TREES, trees_in
 
-CERTAIN = 0.9
-"""The chance of two statements that cannot both hold, at least."""
 MIN_COSINE = 0.2
 """The cosine from which on statements are compared that have nothing else in common."""
 MIN_ALIKE, ALIKE = 3, 0.6
@@ -61,10 +57,7 @@ class Comparison:
     def _chances_of(self, candidates: Sequence[Statement]) -> list[tuple[Statement, float]]:
         rows = [signs for _, signs in self._signs(candidates)]
         chances = trees_in(TREES).chances(rows) if rows else ()
-        return [
-            (old, max(chance, CERTAIN) if is_certain(self.new, old) and not objections(self.new, old) else chance)
-            for old, chance in zip(candidates, chances, strict=True)
-        ]
+        return list(zip(candidates, chances, strict=True))
 
     @cached_property
     def _changeable(self) -> list[Statement]:

@@ -1,7 +1,5 @@
 """What a new statement and an earlier one have in common, and what settles whether one changes the other."""
 
-import re
-
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
 
@@ -11,10 +9,7 @@ REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
-MIN_SAME_WORDS = 0.4
-"""The share of words that two statements about one subject have in common, the later one with a word such as `now`."""
 _HOURS = 24
-_PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
 def may_change(new: Statement, old: Statement) -> bool:
@@ -63,22 +58,6 @@ def announces_change(new: Statement) -> bool:
     return not new.cues.isdisjoint(TELLING)
 
 
-def is_certain(new: Statement, old: Statement) -> bool:
-    """Return whether two statements cannot both hold: the same with another value, or what was planned is done."""
-    if _is_moved(new, old) or is_disowned(new, old):
-        return True
-    if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
-        return True
-    if new.force == "ended" and refers_to_person(new, old) and not new.things - new.inherited:
-        return old.message >= new.message - REPLY_MESSAGES
-    if "change" in new.cues and new.subject and new.subject == old.subject and same_words(new, old) >= MIN_SAME_WORDS:
-        return True
-    if not set(differing(new, old)) - {"label"}:
-        return is_done(new, old) and bool(old.things) and old.things <= new.things
-    is_same_person = new.author == old.author and new.owner == old.owner and not has_own_thing(new, old)
-    return (is_same_person and have_same_attribute(new, old)) or bool(new.things and new.things == old.things)
-
-
 def is_done(new: Statement, old: Statement) -> bool:
     """Return whether a statement may report that a plan was carried out."""
     return old.force == "planned" and bool(new.cues & {"did", "done"}) and new.force != "planned"
@@ -88,17 +67,6 @@ def takes_over(new: Statement, old: Statement) -> bool:
     """Return whether a person takes over the plan of another."""
     is_other = new.owner and old.owner and new.owner != old.owner
     return bool(is_other and old.force == "planned" and "handover" in new.cues and new.things & old.things)
-
-
-def is_disowned(new: Statement, old: Statement) -> bool:
-    """Return whether a statement reports that another person wrote the message before: `sorry, that was my brother`."""
-    return "disowns" in new.cues and new.author == old.author and old.message >= new.message - REPLY_MESSAGES
-
-
-def refers_to_person(new: Statement, old: Statement) -> bool:
-    """Return whether a pronoun may mean the third person of an earlier statement: `she quit`, after `my sister …`."""
-    is_of_third_person = bool(old.modifiers & KIN) or old.owner not in ("", old.author)
-    return is_of_third_person and _PERSON.match(new.text.casefold()) is not None
 
 
 def changed_values(new: Statement, old: Statement) -> list[StatedValue]:
@@ -177,12 +145,6 @@ def same_words(new: Statement, old: Statement) -> float:
 def kinds_of(one: Statement) -> set[ValueKind]:
     """Return the kinds of its values, without names."""
     return set(one.keys) - {"name"}
-
-
-def _is_moved(new: Statement, old: Statement) -> bool:
-    """Return whether a statement has only another time for one said just before: `make it 8`."""
-    is_near = old.message >= new.message - REPLY_MESSAGES
-    return is_near and "change" in new.cues and not new.things - new.inherited and bool(changed_values(new, old))
 
 
 def _may_be_time(new: Statement, old: Statement) -> bool:
