@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 
 from treering.extensions.statements.likeness import cosine, word_signs
@@ -16,16 +15,13 @@ from treering.extensions.statements.pairs import (
     have_same_name,
     kinds_of,
     may_change,
-    obstacles,
     same_words,
 )
-from treering.extensions.statements.statement import Statement, ValueKind
+from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
 
 MIN_COSINE = 0.2
 """The cosine from which on statements are compared that have nothing else in common."""
-MIN_ALIKE, ALIKE = 3, 0.6
-"""Characters of values that are compared, and the share that both have, from which on they are alike."""
 _SECONDS_A_DAY = 86_400
 
 
@@ -143,32 +139,15 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
-    is_same_author, is_told = new.author == old.author, announces_change(new)
-    changed = differing(new, old)
     flags = {
-        "same author": is_same_author,
-        "one own": not is_same_author and new.is_own != old.is_own,
-        "old of other": bool(old.owner) and old.owner != old.author,
+        "same author": new.author == old.author,
         "denied": new.positive != old.positive,
         "same attribute": not new.attributes.isdisjoint(old.attributes),
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
-        "tells of shared": is_told and not new.things.isdisjoint(old.things),
-        "tells other": is_told and bool(set(changed) - {"name"}),
         "own thing": has_own_thing(new, old),
         "equal value": have_equal_value(new, old),
         "same name": have_same_name(new, old),
         "same subject": not new.subject.isdisjoint(old.subject),
-        "alike": any(_are_alike(new, old, kind) for kind in changed),
     }
-    yield from (f"other {kind}" for kind in changed)
+    yield from (f"other {kind}" for kind in differing(new, old))
     yield from (name for name, holds in flags.items() if holds)
-    yield from obstacles(new, old)
-
-
-def _are_alike(new: Statement, old: Statement, kind: ValueKind) -> bool:
-    """Return whether values are written nearly the same, as after a slip: `4417` and `4471`, `Alan` and `Alaric`."""
-    return any(
-        min(len(one), len(other)) >= MIN_ALIKE and SequenceMatcher(None, one, other).ratio() >= ALIKE
-        for one in new.keys[kind]
-        for other in old.keys[kind]
-    )

@@ -25,20 +25,6 @@ def may_change(new: Statement, old: Statement) -> bool:
     return not any(one and other and one.isdisjoint(other) for one, other in both)
 
 
-def obstacles(new: Statement, old: Statement) -> list[str]:
-    """Return what speaks against a change, as signs for the trees."""
-    kinds = kinds_of(new), kinds_of(old)
-    found = {
-        "foreign": _is_foreign(new, old),
-        "other kin": _is_of_other_kin(new, old),
-        "another's": _is_of_another(new, old),
-        "apart": _are_apart(new, old),
-        "other label": "change" not in new.cues and "label" in differing(new, old),
-        "other kinds": all(kinds) and kinds[0].isdisjoint(kinds[1]) and not announces_change(new),
-    }
-    return [*objections(new, old), *(name for name, holds in found.items() if holds)]
-
-
 def objections(new: Statement, old: Statement) -> list[str]:
     """Return what makes it so unlikely that a statement changes an earlier one that a higher chance is needed."""
     if "correct" in new.cues or new.force == "ended":
@@ -151,31 +137,3 @@ def _may_be_time(new: Statement, old: Statement) -> bool:
     """Return whether `make it 8` may be about `dinner at 7`."""
     hours = [key for key in new.keys.get("amount", ()) if key.isdigit() and int(key) <= _HOURS]
     return len(hours) == 1 and "time" in old.keys and old.keys["time"].isdisjoint({f"{hours[0]}:00"})
-
-
-def _is_foreign(new: Statement, old: Statement) -> bool:
-    """Return whether a statement that is no reply has a subject of its own, and no thing or name of the other."""
-    if new.refers or new.cues & {"answers", "refuses"} or new.things & old.things or have_same_name(new, old):
-        return False
-    is_of_third_person = new.owner not in ("", new.author, old.author, old.owner)
-    return is_other_subject(new, old) or (is_of_third_person and new.owner.casefold() not in old.text.casefold())
-
-
-def _is_of_other_kin(new: Statement, old: Statement) -> bool:
-    """Return whether one statement is about a relative, and the other about the speaker: `my sister lives in Ghent`."""
-    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    return bool(relatives and not earlier and old.is_own) or bool(earlier and not relatives and new.is_own)
-
-
-def _is_of_another(new: Statement, old: Statement) -> bool:
-    """Return whether another person spoke about themselves before, of other things, and the statement is no reply."""
-    is_reply = old.message >= new.message - REPLY_MESSAGES
-    return new.author != old.author and old.is_own and not is_reply and not new.things & old.things
-
-
-def _are_apart(new: Statement, old: Statement) -> bool:
-    """Return whether no word announces a change, and both report past events, or two people speak about themselves."""
-    if new.force == "ended" or "change" in new.cues:
-        return False
-    are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
-    return are_own or ("did" in new.cues and "did" in old.cues)
