@@ -13,6 +13,7 @@ from treering.extensions.statements.pairs import (
     have_common,
     have_equal_value,
     have_same_name,
+    is_certain,
     kinds_of,
     may_change,
     same_words,
@@ -20,6 +21,8 @@ from treering.extensions.statements.pairs import (
 from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
 
+CERTAIN = 0.9
+"""The chance that a statement changes one that it can only be about, at least."""
 MIN_COSINE = 0.2
 """The cosine from which on statements are compared that have nothing else in common."""
 _SECONDS_A_DAY = 86_400
@@ -53,7 +56,10 @@ class Comparison:
     def _chances_of(self, candidates: Sequence[Statement]) -> list[tuple[Statement, float]]:
         rows = [signs for _, signs in self._signs(candidates)]
         chances = trees_in(TREES).chances(rows) if rows else ()
-        return list(zip(candidates, chances, strict=True))
+        return [
+            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
+            for old, chance in zip(candidates, chances, strict=True)
+        ]
 
     @cached_property
     def _changeable(self) -> list[Statement]:

@@ -1,4 +1,6 @@
-"""What a new statement and an earlier one have in common, and what settles whether one changes the other."""
+"""What a new statement and an earlier one have in common, and what speaks against a change."""
+
+import re
 
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
@@ -10,6 +12,7 @@ REPLY_MESSAGES = 2
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
 _HOURS = 24
+_PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
 def may_change(new: Statement, old: Statement) -> bool:
@@ -21,6 +24,10 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False
     if not new.has_substance and not announces_change(new):
         return False  # `Thanks!`
+    is_open = new.force != "ended" and new.cues.isdisjoint({"change", "correct"})
+    are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
+    if is_open and (are_own or "label" in differing(new, old)):
+        return False  # two people's phone numbers, or `sample 7` and `sample 8`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
 
@@ -42,6 +49,16 @@ def objections(new: Statement, old: Statement) -> list[str]:
 def announces_change(new: Statement) -> bool:
     """Return whether a word of a statement announces a change."""
     return not new.cues.isdisjoint(TELLING)
+
+
+def is_certain(new: Statement, old: Statement) -> bool:
+    """Return whether a reply can only be about what was said just before: `make it 8`, `she quit`, `that was my dad`."""
+    if old.message < new.message - REPLY_MESSAGES:
+        return False
+    if "disowns" in new.cues:
+        return new.author == old.author
+    is_moved = "change" in new.cues and bool(changed_values(new, old))
+    return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
 
 
 def is_done(new: Statement, old: Statement) -> bool:
@@ -131,6 +148,12 @@ def same_words(new: Statement, old: Statement) -> float:
 def kinds_of(one: Statement) -> set[ValueKind]:
     """Return the kinds of its values, without names."""
     return set(one.keys) - {"name"}
+
+
+def _refers_to_person(new: Statement, old: Statement) -> bool:
+    """Return whether a pronoun may mean the third person of an earlier statement: `she quit`, after `my sister …`."""
+    is_of_third_person = bool(old.modifiers & KIN) or old.owner not in ("", old.author)
+    return is_of_third_person and _PERSON.match(new.text.casefold()) is not None
 
 
 def _may_be_time(new: Statement, old: Statement) -> bool:
