@@ -52,7 +52,7 @@ def announces_change(new: Statement) -> bool:
 
 
 def is_certain(new: Statement, old: Statement) -> bool:
-    """Return whether a reply can only be about what was said just before: `make it 8`, `she quit`, `that was my dad`."""
+    """Return whether a reply can only be about what was said just before: `make it 8`, `she quit`, `that was Dad`."""
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
