@@ -18,7 +18,7 @@ _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 def may_change(new: Statement, old: Statement) -> bool:
     """Return whether nothing rules out that a statement changes an earlier one, however likely it is.
 
-    Within a message, only a correction changes what was said before.
+    Within a message, only a correction changes an earlier statement.
     """
     if old.message == new.message and "correct" not in new.cues:
         return False
@@ -33,7 +33,7 @@ def may_change(new: Statement, old: Statement) -> bool:
 
 
 def objections(new: Statement, old: Statement) -> list[str]:
-    """Return what makes it so unlikely that a statement changes an earlier one that a higher chance is needed."""
+    """Return what makes it so unlikely that a higher chance is needed."""
     if "correct" in new.cues or new.force == "ended":
         return []
     is_open, is_told = "change" not in new.cues, announces_change(new)
@@ -52,7 +52,7 @@ def announces_change(new: Statement) -> bool:
 
 
 def is_certain(new: Statement, old: Statement) -> bool:
-    """Return whether a reply can only be about what was said just before: `make it 8`, `she quit`, `that was Dad`."""
+    """Return whether a reply can only be about one of the last statements: `make it 8`, `she quit`, `that was Dad`."""
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
