@@ -26,8 +26,9 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False  # `Thanks!`
     is_open = new.force != "ended" and new.cues.isdisjoint({"change", "correct"})
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
-    if is_open and (are_own or "label" in differing(new, old)):
-        return False  # two people's phone numbers, or `sample 7` and `sample 8`
+    are_past = "did" in new.cues & old.cues
+    if is_open and (are_own or are_past or "label" in differing(new, old)):
+        return False  # two people's phone numbers, two events, `sample 7` and `sample 8`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
 
