@@ -11,6 +11,8 @@ REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
 _MAX_POINTING_TOPICS = 3
 """Topics of its own up to which it may be about another statement without a word in common."""
+MIN_SAME_WORDS = 0.4
+"""The share of words that two statements about one subject have in common, the later one with a word such as `now`."""
 _HOURS = 24
 _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
@@ -53,7 +55,10 @@ def announces_change(new: Statement) -> bool:
 
 
 def is_certain(new: Statement, old: Statement) -> bool:
-    """Return whether a reply can only be about one of the last statements: `make it 8`, `she quit`, `that was Dad`."""
+    """Return whether a statement can only be about an earlier one: with its subject, or as a reply: `make it 8`."""
+    is_alike = bool(new.subject) and new.subject == old.subject and same_words(new, old) >= MIN_SAME_WORDS
+    if "change" in new.cues and is_alike and not objections(new, old):
+        return True
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
