@@ -12,7 +12,6 @@ from treering.extensions.statements.pairs import (
     has_own_thing,
     have_common,
     have_equal_value,
-    have_same_name,
     is_certain,
     kinds_of,
     may_change,
@@ -88,7 +87,6 @@ class Comparison:
                     "more shared": len(shared) - bisect_right(by_shared, common),
                     "turns": len(turns) - bisect_right(turns, old.message),
                     "only value": valued == [old.id],
-                    "values since": len(valued) - bisect_right(valued, old.id),
                 },
             )
 
@@ -113,7 +111,6 @@ class Comparison:
             *(f"before {cue}" for cue in before - new.cues),
             *(["begins"] if new.begins else ()),
             *(["tells"] if announces_change(new) else ()),
-            *(["own"] if new.is_own else ()),
         ]
 
 
@@ -122,8 +119,6 @@ def _of_old(old: Statement) -> Iterator[str]:
     yield from (f"old cue {cue}" for cue in old.cues)
     if not old.has_substance:
         yield "old empty"
-    if old.quoted_by:
-        yield "old quoted"
     if old.is_own:
         yield "old own"
 
@@ -152,8 +147,6 @@ def _of_both(new: Statement, old: Statement) -> Iterator[str]:
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
         "own thing": has_own_thing(new, old),
         "equal value": have_equal_value(new, old),
-        "same name": have_same_name(new, old),
-        "same subject": not new.subject.isdisjoint(old.subject),
     }
     yield from (f"other {kind}" for kind in differing(new, old))
     yield from (name for name, holds in flags.items() if holds)
