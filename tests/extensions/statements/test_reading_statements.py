@@ -117,6 +117,7 @@ def test_marks_around_a_text_do_not_make_the_sender_its_author(name, text):
     [
         ("Mum rang, she goes, I'm giving the dog to Peter", "Mum"),
         ("Tom's text: running late, start without me", "Tom"),
+        ("Ben told me he's allergic to nuts, so bring the other cake", "Ben"),
         ("Anouk was here. she said 'I eat cheese again'", "Anouk"),
         ('My pupils. Listen: "I am going to Norway with my uncle." By Casimir.', "Casimir"),
         ("the sign says “we close at 6”", UNKNOWN),

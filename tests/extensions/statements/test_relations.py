@@ -23,6 +23,7 @@ from statement_parts import current, ledger_of, relations
         ("ends", ["Ada: my sister works at the bakery", "Ada: she quit in June"]),
         ("corrects", ["Mei: I have quit my job to sell candles", "Mei: sorry that was my brother, he had my phone"]),
         ("completes", ["Ada: I need to renew my passport", "Ada: passport is renewed"]),
+        ("replaces", ["Ada: Rover gets 60 g a day", "Ada: The vet recommends 55 g from now on"]),
         ("repeats", ["Ada: My phone number is 0171 333444", "Ada: my phone number is 0171 333444"]),
         ("replaces", ["Ada: Ich wohne in Hamburg", "Ada: Ich wohne jetzt in Kiel, seit Mai"]),
         ("replaces", ["Ada: Yo vivo en Madrid", "Ada: Ahora vivo en Sevilla, desde mayo"]),
@@ -60,6 +61,7 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: The server room is on floor 3.", "Ada: The office moved to Hafenstrasse 4."],
         ["Ada: I live in Hamburg", "Ada: my parents moved to Kiel"],
         ["Ada: I live in Kiel", "Ada: I drive a red Volvo"],
+        ["Ada: My flight to Rome is on 3 June.", "Ada: We have a meeting with the bank on 9 June."],
     ],
 )
 def test_facts_that_look_alike_stand_together(lines):

@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 
 from treering.extensions.statements.likeness import cosine, word_signs
@@ -12,21 +11,19 @@ from treering.extensions.statements.pairs import (
     differing,
     has_own_thing,
     have_common,
+    have_equal_value,
     is_certain,
     kinds_of,
     may_change,
-    objections,
     same_words,
 )
-from treering.extensions.statements.statement import Statement, ValueKind
+from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
 
 CERTAIN = 0.9
-"""The chance of two statements that cannot both hold, at least."""
+"""The chance that a statement changes one that it can only be about, at least."""
 MIN_COSINE = 0.2
 """The cosine from which on statements are compared that have nothing else in common."""
-MIN_ALIKE, ALIKE = 3, 0.6
-"""Characters of values that are compared, and the share that both have, from which on they are alike."""
 _SECONDS_A_DAY = 86_400
 
 
@@ -59,7 +56,7 @@ class Comparison:
         rows = [signs for _, signs in self._signs(candidates)]
         chances = trees_in(TREES).chances(rows) if rows else ()
         return [
-            (old, max(chance, CERTAIN) if is_certain(self.new, old) and not objections(self.new, old) else chance)
+            (old, max(chance, CERTAIN) if is_certain(self.new, old) else chance)
             for old, chance in zip(candidates, chances, strict=True)
         ]
 
@@ -77,7 +74,7 @@ class Comparison:
         by_cosine, by_shared = sorted(cosines), sorted(shared)
         before = [old for old in candidates if old.message < new.message]
         turns = sorted({old.message for old in before if old.author == new.author})
-        valued = [old for old in before if kinds_of(new) & kinds_of(old)]
+        valued = [old.id for old in before if kinds_of(new) & kinds_of(old)]
         for old, likeness, common in zip(candidates, cosines, shared, strict=True):
             signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
             signs |= self._amounts | _amounts_of(new, old) | word_signs(new.text, old.text)
@@ -89,7 +86,7 @@ class Comparison:
                     "nearer": len(cosines) - bisect_right(by_cosine, likeness),
                     "more shared": len(shared) - bisect_right(by_shared, common),
                     "turns": len(turns) - bisect_right(turns, old.message),
-                    "only value": valued == [old],
+                    "only value": valued == [old.id],
                 },
             )
 
@@ -114,7 +111,6 @@ class Comparison:
             *(f"before {cue}" for cue in before - new.cues),
             *(["begins"] if new.begins else ()),
             *(["tells"] if announces_change(new) else ()),
-            *(["own"] if new.is_own else ()),
         ]
 
 
@@ -123,8 +119,6 @@ def _of_old(old: Statement) -> Iterator[str]:
     yield from (f"old cue {cue}" for cue in old.cues)
     if not old.has_substance:
         yield "old empty"
-    if old.quoted_by:
-        yield "old quoted"
     if old.is_own:
         yield "old own"
 
@@ -146,28 +140,13 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
-    is_same_author, is_told = new.author == old.author, announces_change(new)
-    changed = differing(new, old)
     flags = {
-        "same author": is_same_author,
-        "one own": not is_same_author and new.is_own != old.is_own,
-        "old of other": bool(old.owner) and old.owner != old.author,
+        "same author": new.author == old.author,
         "denied": new.positive != old.positive,
         "same attribute": not new.attributes.isdisjoint(old.attributes),
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
-        "tells of shared": is_told and not new.things.isdisjoint(old.things),
-        "tells other": is_told and bool(set(changed) - {"name"}),
         "own thing": has_own_thing(new, old),
-        "alike": any(_are_alike(new, old, kind) for kind in changed),
+        "equal value": have_equal_value(new, old),
     }
-    yield from (f"other {kind}" for kind in changed)
+    yield from (f"other {kind}" for kind in differing(new, old))
     yield from (name for name, holds in flags.items() if holds)
-
-
-def _are_alike(new: Statement, old: Statement, kind: ValueKind) -> bool:
-    """Return whether values are written nearly the same, as after a slip: `4417` and `4471`, `Alan` and `Alaric`."""
-    return any(
-        min(len(one), len(other)) >= MIN_ALIKE and SequenceMatcher(None, one, other).ratio() >= ALIKE
-        for one in new.keys[kind]
-        for other in old.keys[kind]
-    )

@@ -6,7 +6,7 @@ from itertools import count, takewhile, zip_longest
 from typing import Literal, NamedTuple
 
 from treering.extensions.statements.comparison import Comparison
-from treering.extensions.statements.pairs import changed_values, have_other_modifiers
+from treering.extensions.statements.pairs import changed_values, has_own_thing, have_other_modifiers
 from treering.extensions.statements.relations import relations_of, with_context
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 from treering.extensions.statements.words import words_in
@@ -212,7 +212,7 @@ class StatementLedger:
     def _context(self, relation: Relation) -> str:
         new, old = relation.source, relation.target
         gone = changed_values(new, old)
-        if relation.kind not in ("corrects", "replaces") or not gone:
+        if relation.kind not in ("corrects", "replaces") or not gone or has_own_thing(new, old):
             return ""
         is_named = old.things <= new.things - new.inherited
         return " ".join(filter(None, ("" if is_named else _without(old.text, gone), self.contexts.get(old.id, ""))))

@@ -35,6 +35,11 @@ _SPEECH = re.compile(
     r"(?P<speech>(?i:i|i['’]\w+|my|we|we['’]\w+) .+?)(?P<own>,? (?:and|but|so) (?i:i) (?:said|told|was) .+)?$"
 )
 """`She goes, I'm having no fuss` quotes her without marks."""
+_TOLD = re.compile(
+    rf"(?P<who>{_NAME}) (?:told (?:me|us)|said|says) (?:that )?"
+    r"(?P<speech>(?:he|she|they)(?:['’]\w+)? .+?)(?P<own>, so .+)?"
+)
+"""`Joost told me he's allergic` repeats words of Joost about himself."""
 _REPORT_ONLY = re.compile(r"(?:(?<=^)|(?<=[.!?,;] ))[^.!?,;\0]{0,40}?[,:]? ?\0")
 _SENDERS_OWN = re.compile(
     r"(?:(?i:my|a|an|the|quick|short|small|last|side|one|just|please|final|brief|here['’]s|is)\b\s*)*"
@@ -188,6 +193,10 @@ def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
     """Cut `Mum goes, I'm having no fuss` before the words of Mum."""
     before = ""
     for sentence in split_sentences(line):
+        if (told := _TOLD.fullmatch(sentence)) and told["who"].casefold() not in words.small:
+            yield Clause(told["speech"], told["who"], quoted=True)
+            yield from [Clause(told["own"].removeprefix(", so "))] if told["own"] else []
+            continue
         match = _SPEECH.search(sentence)
         verb = f"{'is ' if match['is'] else ''}{match['verb'].casefold()}" if match else ""
         if match and _is_person(match["who"], verb, words):

@@ -17,7 +17,7 @@ from treering.extensions.statements.pairs import (
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.13
+LIKELY = 0.14
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 LIKELY_ANYWAY = 0.55

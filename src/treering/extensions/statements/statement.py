@@ -100,7 +100,8 @@ class Statement:
     @cached_property
     def has_substance(self) -> bool:
         """Whether it says something by itself: `thx` and `dreading it` do not."""
-        return bool(self.values) or (bool(self.topics) and len(self.text.split()) >= MIN_WORDS)
+        is_long = bool(self.topics) and len(self.text.split()) >= MIN_WORDS
+        return bool(self.values) or len(self.topics) > 1 or is_long
 
     @cached_property
     def is_own(self) -> bool:

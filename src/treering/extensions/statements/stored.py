@@ -9,7 +9,7 @@ from treering.extensions.statements.statement import Statement
 
 STATEMENTS = "statements"
 """The name of the statements in a payload."""
-RULES = 3
+RULES = 4
 """The version of the rules. Statements of other rules are read again from the messages."""
 
 _STATEMENTS = TypeAdapter(tuple[Statement, ...])

@@ -80,7 +80,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("time", rf"\b({_HOUR})(?:[:.](\d\d))? ?(am|pm|uhr|h|ish|o'?clock)\b|\b(\d{{1,2}}):(\d\d)\b"),
         (
             "at",
-            rf"\b(?:at|um|a las|till|until|around|from) (?!one\b)({_HOUR})(?![\d:.,%€$-]|\d| (?:euro|per|%|people))\b",
+            rf"\b(?:at|um|a las|till|until|around|from|before|after|by) (?!one\b)({_HOUR})"
+            r"(?![\d:.,%€$-]|\d| (?:euro|per|%|people|of|day|week|month|year|hour|minute))\b",
         ),
         ("noon", r"\b(?:noon|midnight|half past \w+|quarter (?:to|past) \w+)\b"),
         (
