@@ -17,7 +17,7 @@ from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceD
 from treering.ports.format import Formats
 from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_text
 from treering.sources.formats import draft_file, formats_here
-from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
+from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, expendable
 
 _FILES_READ_HERE = 200
 """Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them."""
@@ -153,10 +153,14 @@ def serve() -> None:
 
 
 def answered(question: bytes) -> bytes:
-    """Return the drafts of the files in a question, and the terms of their texts."""
+    """Return the drafts of the files in a question, and the terms of their texts.
+
+    If this process ends, the files are asked for one by one.
+    """
     limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())
-    return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
+    with expendable(len(files) > 1):
+        return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
 
 
 def _drafted(reading: Reading) -> _Drafted:
