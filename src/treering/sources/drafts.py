@@ -176,8 +176,8 @@ def _drafted(reading: Reading) -> _Drafted:
 
 
 def _texts(draft: SourceDraft) -> list[tuple[str, bool]]:
-    """Return the texts of a draft, each with whether it is read as a name."""
-    return [(part.text, part.role == "symbol") for part in draft.segments]
+    """Return the indexed texts of a draft, each with whether it is read as a name."""
+    return [(text, part.role == "symbol") for part in draft.segments for text in (part.heading, part.text)]
 
 
 def _groups(items: Iterable[Reading | FileToDraft]) -> Iterator[list[Reading | FileToDraft]]:
