@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import Formats
+from treering.ports.runtime import collecting_seldom
 from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_text
 from treering.sources.formats import draft_file, formats_here
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, expendable
@@ -159,7 +160,7 @@ def answered(question: bytes) -> bytes:
     """
     limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())
-    with expendable(len(files) > 1):
+    with expendable(len(files) > 1), collecting_seldom():
         return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
 
 

@@ -15,7 +15,7 @@ from treering.stores.rows.fold import gists_of
 from treering.stores.rows.followed_table import SavedTable
 from treering.stores.rows.followed_vectors import FollowedVectors, VectorRows
 from treering.stores.rows.reach import PassingCache, Scopes
-from treering.stores.rows.stored_vectors import stored_vector, undamaged_vectors, vector_digest
+from treering.stores.rows.stored_vectors import stored_vector, stored_vectors, undamaged_vectors, vector_digest
 
 QUICK = "quick:"
 """Prefix of the name of a quick model, which has no queue of its own."""
@@ -99,10 +99,7 @@ class DatabaseVectors(ABC, Generic[T]):
         if not waiting:
             return
         texts = [gists[text] for text in waiting]
-        stored = [
-            stored_vector(vector, model=self._model, dimension=self._dimension)
-            for vector in embedder.embed_documents(texts)
-        ]
+        stored = stored_vectors(embedder.embed_documents(texts), model=self._model, dimension=self._dimension)
         digests = [
             vector_digest(self._model, bytes.fromhex(digest(text)), vector)
             for text, vector in zip(texts, stored, strict=True)
