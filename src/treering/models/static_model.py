@@ -264,5 +264,7 @@ def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
     """Map a table into memory, shared by processes."""
     shipped.verified(folder, name, SHA256, model="static model")
     with as_file(folder / name) as path:
-        table: npt.NDArray[Any] = np.asarray(np.load(path, mmap_mode="r"))  # each result of a memmap costs as much again
+        table: npt.NDArray[Any] = np.asarray(
+            np.load(path, mmap_mode="r")
+        )  # each result of a memmap costs as much again
     return table
