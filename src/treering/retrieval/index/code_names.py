@@ -127,6 +127,7 @@ class CodeFile:
         return (self.module, *("/".join(ends[at:]) for at in range(max(0, len(ends) - _MOST_ENDS), len(ends))))
 
 
+@lru_cache(maxsize=256)  # neighboring passages have the same file
 def code_file(language: str, path: str) -> CodeFile | None:
     """Return a code file; `None` for a language without links."""
     family = _FAMILIES.get(language)
