@@ -1,7 +1,7 @@
 """Draft many files: the first ones here, the others in a child process while the caller stores the drafts.
 
-Drafting takes a third of the time of reading a repository, and storing the rest, so one child is enough. It runs the
-code that runs here for fewer files, and the results are equal.
+Drafting takes about as much CPU time as storing, so one child is enough. It runs the code that runs here for fewer
+files, and the results are equal.
 """
 
 import signal
