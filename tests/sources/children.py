@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treering.sources.reading.bounded_process import answer_questions
+from treering.sources.reading.bounded_process import answer_questions, cpu_limited
 
 MEMORY = 400_000_000
 
@@ -17,6 +17,12 @@ def _answered(question):
         case b"loop":
             while True:
                 pass
+        case b"loop in a part":
+            with cpu_limited(1):
+                while True:
+                    pass
+        case b"limits":
+            return repr(_limits()).encode()
         case b"crash":
             os.abort()
         case b"eat":
@@ -27,6 +33,15 @@ def _answered(question):
         case b"who":
             return str(os.getpid()).encode()
     return b"answer to " + question
+
+
+def _limits():
+    import resource  # not on Windows
+
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    with cpu_limited(1):
+        inside = resource.getrlimit(resource.RLIMIT_CPU)
+    return before == resource.getrlimit(resource.RLIMIT_CPU) != inside
 
 
 def _eaten():

@@ -12,6 +12,7 @@ def serve():
 
 def _answered(question):
     _, _, files = QUESTION.validate_json(question)
-    if any(file.data == b"abort" for file in files):
+    contents = [file.data for file in files]
+    if b"abort" in contents or (b"abort among others" in contents and len(files) > 1):
         os.abort()
     return answered(question)

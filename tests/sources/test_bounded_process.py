@@ -33,6 +33,12 @@ def test_a_child_gets_no_more_memory_than_allowed(process):
     assert process.ask(b"eat", seconds=10) == b"refused"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not limit CPU time")
+def test_a_part_of_an_answer_has_its_own_cpu_limit(process):
+    assert process.ask(b"loop in a part", seconds=100) is None
+    assert process.ask(b"limits", seconds=100) == b"True"
+
+
 def test_what_a_library_prints_is_no_answer(process):
     assert process.ask(b"print", seconds=10) == b"answer to print"
     assert process.ask(b"next", seconds=10) == b"answer to next"

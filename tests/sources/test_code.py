@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 
 from treering.core.evidence import Lines
 from treering.extensions.code.parsing.languages import LANGUAGES, language_of
-from treering.extensions.code.parsing.outline import CodeOutline, OutlineProcess, OutlineStopped, Symbol, outline
+from treering.extensions.code.parsing.outline import (
+    SMALL_TEXT,
+    CodeOutline,
+    OutlineProcess,
+    OutlineStopped,
+    Symbol,
+    outline,
+)
 from treering.extensions.code.parsing.segments import segment_code
 from treering.ports.adapter import SegmentDraft
+from treering.sources.reading.bounded_process import expendable, is_expendable
 
 PYTHON = '''#!/usr/bin/env python3
 """Reads ledgers."""
@@ -655,6 +663,18 @@ def test_any_text_is_covered_once_and_always_the_same_way(path, lines, end, max_
     assert_every_line_once(text, drafts)
     assert all(len(draft.text) <= max_chars or "\n" not in draft.text for draft in drafts)
     assert drafts == segment_code(path, text, outlined(path, text), commit=None, max_chars=max_chars)
+
+
+def test_a_large_file_is_outlined_in_a_process_that_may_end():
+    text = "def go():\n    pass\n\n\n" * 1_000
+    assert len(text) > SMALL_TEXT
+    outlines = OutlineProcess()
+    with expendable(True):
+        found = outlines.outline("a.py", text)
+        assert (outlines._process._child is None) is is_expendable()
+    with expendable(False):
+        assert outlines.outline("a.py", text) == found
+    assert outlines._process._child is not None
 
 
 def test_threads_may_read_files_at_the_same_time():

@@ -67,6 +67,12 @@ def test_a_file_that_ends_the_child_fails_alone(child, monkeypatch):
     assert [kind for kind, _ in drafted(items, in_child=True)] == [SourceDraft, SourceDraft, Failed]
 
 
+def test_a_file_that_ends_the_child_among_others_is_drafted_alone(child, monkeypatch):
+    monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("dying_drafts"))
+    items = files({"1.txt": "One.", "2.txt": "Two.", "bad.txt": "abort among others"})
+    assert drafted(items, in_child=True) == drafted(items, in_child=False)
+
+
 def test_files_are_drafted_here_if_no_child_starts(child, monkeypatch):
     monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("no_such_module"))
     assert drafted(files(), in_child=True) == drafted(files(), in_child=False)

@@ -5,11 +5,12 @@ revealed by an `Anchor` stored outside the database.
 """
 
 from collections.abc import Iterable, Iterator
+from operator import not_
 from typing import Any
 
 from pydantic import Field
 
-from treering.core.canonical import FrozenModel, Instant, canonical_json, digest
+from treering.core.canonical import FrozenModel, Instant, canonical_json, digest, is_none
 from treering.core.errors import Corrupt
 
 GENESIS = "0" * 40
@@ -35,10 +36,10 @@ class AuditEvent(FrozenModel):
     timestamp: Instant
     patch_id: str
     prev_hash: str
-    patch_hash: str = Field(default="", exclude_if=lambda digest: not digest)
+    patch_hash: str = Field(default="", exclude_if=not_)
     """Hash of the record of a patch that was applied directly; the last event of such a patch carries it. An event
     about a patch itself carries the hash of its record in `after`."""
-    merged: dict[str, Any] | None = Field(default=None, exclude_if=lambda merged: merged is None)
+    merged: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """If merging another space wrote the event: the event and log it repeats (`core.writing.merging`)."""
     hash: str = ""
 

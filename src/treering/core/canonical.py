@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import is_
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
@@ -33,6 +34,10 @@ _UTC_OFFSET = -len("+00:00")
 _KEY_CHARS = 20
 """Characters of a message's hash."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+is_none = partial(is_, None)
+"""A quick `exclude_if` of optional fields."""
 
 
 class FrozenModel(BaseModel):

@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from operator import not_
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from treering.core.canonical import FrozenModel, Instant, digest
+from treering.core.canonical import FrozenModel, Instant, digest, is_none
 
 _CITED_LINES = re.compile(r"#L(\d+)-L(\d+)(?: @ [0-9a-f]{7,40})?")
 _OFFSET = re.compile(r"(?:: text)? \(offset \d+\)$")
@@ -61,7 +62,7 @@ class Section(_Locator):
     type: Literal["section"] = "section"
     heading: str = ""
     offset: NonNegativeInt = 0
-    link: str = Field(default="", exclude_if=lambda link: not link)
+    link: str = Field(default="", exclude_if=not_)
 
     def cite(self) -> str:
         """Return the place for display."""
@@ -74,7 +75,7 @@ class Page(_Locator):
     type: Literal["page"] = "page"
     page: PositiveInt
     box: tuple[float, float, float, float] | None = None
-    paragraph: PositiveInt | None = Field(default=None, exclude_if=lambda paragraph: paragraph is None)
+    paragraph: PositiveInt | None = Field(default=None, exclude_if=is_none)
 
     def cite(self) -> str:
         """Return the place as the fragment of an address that opens a PDF file at that page."""
@@ -92,9 +93,9 @@ class Turn(_Locator):
     turn: NonNegativeInt
     message_id: str = ""
     speaker: str = ""
-    role: str = Field(default="", exclude_if=lambda role: not role)
-    at: Instant | None = Field(default=None, exclude_if=lambda at: at is None)
-    chain: str = Field(default="", exclude_if=lambda chain: not chain)
+    role: str = Field(default="", exclude_if=not_)
+    at: Instant | None = Field(default=None, exclude_if=is_none)
+    chain: str = Field(default="", exclude_if=not_)
 
     def cite(self) -> str:
         """Return the place for display."""
@@ -186,13 +187,13 @@ class Segment(FrozenModel):
     heading: str = ""
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
-    triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
+    triples: tuple[Triple, ...] = Field(default=(), exclude_if=not_)
     """The statements of the text, if a writer or a model gave them; the graph also extracts others."""
-    definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
+    definitions: tuple[Definition, ...] = Field(default=(), exclude_if=not_)
     """The definitions in it: knowledge about one of them survives a change of the rest."""
-    uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
+    uses: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """The other code that it imports, calls and uses, in the words of the code (`retrieval.index.code_names`)."""
-    places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=lambda places: not places)
+    places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=not_)
     """Its place in each version of the contents, if its source has several (`core.versions`)."""
 
     def place_in_contents(self, contents: str | None) -> Locator | None:
@@ -219,16 +220,16 @@ class EvidenceRef(FrozenModel):
     role: Literal["supports", "contradicts"] = "supports"
     quote_hash: str = ""
     verified_at: Instant | None = None
-    contents: str = Field(default="", exclude_if=lambda contents: not contents)
+    contents: str = Field(default="", exclude_if=not_)
     """The name of the file contents it was read from, such as `git-blob:1f3c…`; empty if they have none.
 
     Together with the path and commit of the segment, it locates the text in git.
     """
-    lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=lambda lines: lines is None)
+    lines: tuple[PositiveInt, PositiveInt] | None = Field(default=None, exclude_if=is_none)
     """The first and last cited line of the segment, from 1 in its text; `None` for all of it."""
-    together: bool = Field(default=False, exclude_if=lambda together: not together)
+    together: bool = Field(default=False, exclude_if=not_)
     """Whether it is part of a place that spans several segments, which support only together."""
-    lost_on: tuple[str, ...] = Field(default=(), exclude_if=lambda lost_on: not lost_on)
+    lost_on: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """The branches that had its segment and no longer have it; readings of a repository set it."""
 
     @property

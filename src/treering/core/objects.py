@@ -5,6 +5,8 @@ They are frozen, complete, and checked when created. Every change creates a new 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import lru_cache
+from operator import not_
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
@@ -47,7 +49,7 @@ class Fact(FrozenModel):
     @property
     def relation(self) -> str:
         """The predicate in normalized form: `lives in` and `Lives_in` are the same relation."""
-        return normalise_text(self.predicate).replace(" ", "_")
+        return _relation(self.predicate)
 
     @model_validator(mode="after")
     def _has_one_end(self) -> "Fact":
@@ -75,7 +77,7 @@ class Decision(FrozenModel):
     @property
     def asked(self) -> str:
         """The question in normalized form: `Which store?` and `which  store` are the same question."""
-        return normalise_text(self.question).rstrip("?!. ")
+        return _asked(self.question)
 
 
 class Constraint(FrozenModel):
@@ -253,7 +255,7 @@ class Knowledge(_Object):
     valid_until: Instant | None = None
     last_verified_at: Instant | None = None
     memory_source: MemorySource = "agent_inferred"
-    disputed: bool = Field(default=False, exclude_if=lambda disputed: not disputed)
+    disputed: bool = Field(default=False, exclude_if=not_)
     """Whether an actor or evidence with the role `contradicts` contests it; it stays contested until that is settled.
 
     The ledger sets it. Conflicting claims contest knowledge without setting it.
@@ -289,11 +291,30 @@ class Knowledge(_Object):
         """
         match self.payload:
             case Fact(subject=subject):
-                return digest(canonical_json([self.scope, normalise(subject), self.payload.relation]))
+                return _fact_key(self.scope, subject, self.payload.predicate)
             case Decision(outcome=outcome) if outcome:
-                return digest(canonical_json(["decision", self.scope, self.payload.asked]))
+                return _decision_key(self.scope, self.payload.question)
             case _:
                 return None
+
+
+def _relation(predicate: str) -> str:
+    return normalise_text(predicate).replace(" ", "_")
+
+
+def _asked(question: str) -> str:
+    return normalise_text(question).rstrip("?!. ")
+
+
+# Each claim of a patch is compared with all others.
+@lru_cache(maxsize=1 << 12)
+def _fact_key(scope: str, subject: str, predicate: str) -> str:
+    return digest(canonical_json([scope, normalise(subject), _relation(predicate)]))
+
+
+@lru_cache(maxsize=1 << 12)
+def _decision_key(scope: str, question: str) -> str:
+    return digest(canonical_json(["decision", scope, _asked(question)]))
 
 
 class Activity(_Object):
@@ -335,7 +356,7 @@ class WorkItem(_Object):
     resolution: str = ""
     due_at: Instant | None = None
     opened_at: Instant | None = None
-    branch: str = Field(default="", exclude_if=lambda branch: not branch)
+    branch: str = Field(default="", exclude_if=not_)
     """The branch of the repository that it belongs to; empty for the default branch."""
 
 

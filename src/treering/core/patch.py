@@ -1,11 +1,12 @@
 """The only way to write: a patch, a list of operations that is applied completely or not at all."""
 
 from collections.abc import Iterable, Mapping
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from treering.core.canonical import FrozenModel, Instant, canonical_json, digest
+from treering.core.canonical import FrozenModel, Instant, canonical_json, digest, is_none
 from treering.core.errors import InvalidInput
 from treering.core.objects import AnyObject, Channel, Object, Source
 from treering.core.scope import Scope
@@ -196,9 +197,9 @@ class PatchRecord(FrozenModel):
     decided_at: Instant | None = None
     reverts: str = ""
     reverted_by: str = ""
-    scope: Scope | None = Field(default=None, exclude_if=lambda scope: scope is None)
+    scope: Scope | None = Field(default=None, exclude_if=is_none)
     """The scope the patch was made at; `None` if it had no limit."""
-    salt: str = Field(default="", exclude_if=lambda salt: not salt)
+    salt: str = Field(default="", exclude_if=not_)
     """Keys the hash of a proposal while it has operations, so that they cannot be guessed after they are erased."""
 
 

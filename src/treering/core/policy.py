@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import not_
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator
@@ -101,7 +102,7 @@ class Policy(FrozenModel):
     """Lint rules to silence, each with the reason."""
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""
-    private_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=lambda scopes: not scopes)
+    private_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=not_)
     """Scopes that never leave the space by merge or sync, including the scopes below them."""
 
     @field_validator("channel_trust", mode="before")

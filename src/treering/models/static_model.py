@@ -160,6 +160,36 @@ class _Tables:
         return unit
 
 
+class _Pieces(dict[str, Sequence[int]]):
+    """A cache of the tokens of parts of words: unlike words with their signs, parts repeat in a text and in others."""
+
+    def __init__(self, tokens: Mapping[str, int]) -> None:
+        super().__init__()
+        self.unknown = (tokens[_UNKNOWN],)
+        self._vocabulary = tokens
+        self._longest = max(map(len, tokens))
+
+    def __missing__(self, part: str) -> Sequence[int]:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[part] = pieces = tuple(self._cut(part))
+        return pieces
+
+    def _cut(self, part: str) -> Sequence[int]:
+        """Split a part into the longest pieces of the vocabulary, from the left (WordPiece)."""
+        pieces: list[int] = []
+        start = 0
+        while start < len(part) <= _LONGEST_WORD:
+            head = "##" if start else ""
+            ends = range(min(len(part), start + self._longest), start, -1)
+            end = next((end for end in ends if head + part[start:end] in self._vocabulary), None)
+            if end is None:
+                break
+            pieces.append(self._vocabulary[head + part[start:end]])
+            start = end
+        return pieces if start == len(part) else self.unknown
+
+
 @dataclass(slots=True)
 class _Words:
     """Splits texts into tokens like the built-in model's tokenizer, word by word.
@@ -169,12 +199,8 @@ class _Words:
     """
 
     place: Traversable
-    vocabulary: Mapping[str, int]
-    longest: int
-    """Characters of the longest entry of the vocabulary."""
+    parts: _Pieces
     known: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    parts: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Pieces of the parts of words: unlike words with their signs, parts repeat in the same and in other texts."""
     tokenizer: Tokenizer | None = None
 
     def counts(self, text: str) -> Mapping[int, int]:
@@ -190,7 +216,7 @@ class _Words:
             tokens = list(chain.from_iterable([known[word] for word in words[:LONGEST]]))
         except KeyError:
             tokens = list(chain.from_iterable([known.get(word) or self._remember(word) for word in words[:LONGEST]]))
-        return tokens[:LONGEST] or [self.vocabulary[_UNKNOWN]]
+        return tokens[:LONGEST] or [*self.parts.unknown]
 
     def _remember(self, word: str) -> tuple[int, ...]:
         if len(self.known) >= _REMEMBERED:
@@ -199,29 +225,8 @@ class _Words:
         self.known[word] = tokens
         return tokens
 
-    def _cut(self, word: str) -> Iterator[int]:
-        parts = self.parts
-        for part in _WORDS.findall(word.lower()):
-            pieces = parts.get(part)
-            if pieces is None:
-                if len(parts) >= _REMEMBERED:
-                    parts.clear()
-                parts[part] = pieces = tuple(self._pieces(part))
-            yield from pieces
-
-    def _pieces(self, part: str) -> Sequence[int]:
-        """Split a word into the longest pieces of the vocabulary, from the left (WordPiece)."""
-        pieces: list[int] = []
-        start = 0
-        while start < len(part) <= _LONGEST_WORD:
-            head = "##" if start else ""
-            ends = range(min(len(part), start + self.longest), start, -1)
-            end = next((end for end in ends if head + part[start:end] in self.vocabulary), None)
-            if end is None:
-                break
-            pieces.append(self.vocabulary[head + part[start:end]])
-            start = end
-        return pieces if start == len(part) else (self.vocabulary[_UNKNOWN],)
+    def _cut(self, word: str) -> Iterable[int]:
+        return chain.from_iterable(map(self.parts.__getitem__, _WORDS.findall(word.lower())))
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:
@@ -251,13 +256,15 @@ def _shipped() -> _Tables:
 
 
 def _load(folder: Traversable) -> _Tables:
-    place, known = shipped.place_of_model(), vocabulary()
-    return _Tables(_Words(place, known, max(map(len, known))), _mapped(folder, VECTORS), _mapped(folder, WEIGHTS))
+    words = _Words(shipped.place_of_model(), _Pieces(vocabulary()))
+    return _Tables(words, _mapped(folder, VECTORS), _mapped(folder, WEIGHTS))
 
 
 def _mapped(folder: Traversable, name: str) -> npt.NDArray[Any]:
     """Map a table into memory, shared by processes."""
     shipped.verified(folder, name, SHA256, model="static model")
     with as_file(folder / name) as path:
-        table: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+        table: npt.NDArray[Any] = np.asarray(
+            np.load(path, mmap_mode="r")
+        )  # each result of a memmap costs as much again
     return table

@@ -1,7 +1,7 @@
 """Draft many files: the first ones here, the others in a child process while the caller stores the drafts.
 
-Drafting takes a third of the time of reading a repository, and storing the rest, so one child is enough. It runs the
-code that runs here for fewer files, and the results are equal.
+Drafting takes about as much CPU time as storing, so one child is enough. It runs the code that runs here for fewer
+files, and the results are equal.
 """
 
 import signal
@@ -15,9 +15,10 @@ from pydantic import ConfigDict, TypeAdapter
 
 from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import Formats
+from treering.ports.runtime import collecting_seldom
 from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_text
 from treering.sources.formats import draft_file, formats_here
-from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
+from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, expendable
 
 _FILES_READ_HERE = 200
 """Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them."""
@@ -153,10 +154,14 @@ def serve() -> None:
 
 
 def answered(question: bytes) -> bytes:
-    """Return the drafts of the files in a question, and the terms of their texts."""
+    """Return the drafts of the files in a question, and the terms of their texts.
+
+    If this process ends, the files are asked for one by one.
+    """
     limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())
-    return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
+    with expendable(len(files) > 1), collecting_seldom():
+        return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
 
 
 def _drafted(reading: Reading) -> _Drafted:
@@ -172,8 +177,8 @@ def _drafted(reading: Reading) -> _Drafted:
 
 
 def _texts(draft: SourceDraft) -> list[tuple[str, bool]]:
-    """Return the texts of a draft, each with whether it is read as a name."""
-    return [(part.text, part.role == "symbol") for part in draft.segments]
+    """Return the indexed texts of a draft, each with whether it is read as a name."""
+    return [(text, part.role == "symbol") for part in draft.segments for text in (part.heading, part.text)]
 
 
 def _groups(items: Iterable[Reading | FileToDraft]) -> Iterator[list[Reading | FileToDraft]]:

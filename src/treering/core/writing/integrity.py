@@ -186,7 +186,8 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
     key = item.claim_key()
     if key is None or not is_functional(item, draft.policy):
         return []
-    ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
+    touched = (other.id for other in draft.touched_knowledge() if other.claim_key() == key)
+    ids = {*draft.view.knowledge_by_claim_key(key), *touched}
     others = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
     return [other for other in others if may_meet(item, other, draft)]
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from pydantic import Field, ValidationError
 
 from treering.core.audit import AuditEvent
-from treering.core.canonical import FrozenModel, Instant, parse_time
+from treering.core.canonical import FrozenModel, Instant, is_none, parse_time
 from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace, on_any_branch, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
@@ -60,7 +60,7 @@ class MergeEntry(FrozenModel):
     after: AnyObject | None = None
     link: tuple[str, str, str] | None = None
     added: bool = True
-    knew: tuple[str, ...] | None = Field(default=None, exclude_if=lambda knew: knew is None)
+    knew: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
 
     @property
     def order(self) -> tuple[datetime, int, str]:

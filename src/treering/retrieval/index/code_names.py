@@ -101,6 +101,8 @@ _WHOLE = {"py": "__init__", "js": "index", "rs": "mod"}
 _KEEPS_ENDING = frozenset({"c", "sh"})
 _SUFFIXED = frozenset({"py", "js", "java", "c", "rb", "php", "sh"})
 """Families whose modules are named relative to folders that only their users know."""
+_BY_PATH = frozenset({"rs", "c", "rb", "php", "sh"})
+"""Families that spell all modules relative to the file."""
 _PART = re.compile(r" \(part \d+\)$")
 _JS_ENDING = re.compile(r"(?:\.d)?\.[mc]?[jt]sx?$")
 _MOST_ENDS = 8
@@ -125,6 +127,7 @@ class CodeFile:
         return (self.module, *("/".join(ends[at:]) for at in range(max(0, len(ends) - _MOST_ENDS), len(ends))))
 
 
+@lru_cache(maxsize=256)  # neighboring passages have the same file
 def code_file(language: str, path: str) -> CodeFile | None:
     """Return a code file; `None` for a language without links."""
     family = _FAMILIES.get(language)
@@ -156,8 +159,7 @@ def names_of_code(passage: "Passage", *, first: bool) -> tuple[str, ...]:
             return (history_name(),)
         family = manifest_family(str(passage.metadata.get("path", ""))) if first else ""
         return (package_name(family),) if family and "package" in passage.metadata else ()
-    names = dict.fromkeys(_names(file, passage, first=first))
-    return tuple(names)[:MAX_NAMES]
+    return tuple(dict.fromkeys(_names(file, passage, first=first)))[:MAX_NAMES]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -260,21 +262,26 @@ def names_in_heading(heading: str, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.replace("::", ".") for name in names if name and name != "…"))
 
 
-def _names(file: CodeFile, passage: "Passage", *, first: bool) -> Iterator[str]:
-    family = file.family
-    if first:
-        yield from (module_name(family, module) for module in file.modules)
+def _names(file: CodeFile, passage: "Passage", *, first: bool) -> list[str]:
+    family, module = file.family, file.module
+    names = [module_name(family, one) for one in file.modules] if first else []
     for name in defined_in(passage):
-        yield definition_name(family, file.module, name)
-        yield last_name(family, name)
+        names += (definition_name(family, module, name), last_name(family, name))
     for written in passage.uses:
-        yield from _use_names(file, written)
+        names += _use_names(family, file.path if _depends_on_path(family, written) else "", written)
+    return names
 
 
-@lru_cache(maxsize=1 << 13)
-def _use_names(file: CodeFile, written: str) -> tuple[str, ...]:
+def _depends_on_path(family: str, written: str) -> bool:
+    """Return whether the path of a file decides what a use in it names. Most uses mean the same in all files."""
+    module = written[2:]
+    return module[:1] in ("#", ".") or (family in _BY_PATH and not module.startswith(f"{ANYWHERE}#"))
+
+
+@lru_cache(maxsize=1 << 14)
+def _use_names(family: str, path: str, written: str) -> tuple[str, ...]:
     use = read_use(written)
-    return tuple(_names_of(file, use)) if use else ()
+    return tuple(_names_of(CodeFile(family, path), use)) if use else ()
 
 
 def _names_of(file: CodeFile, use: CodeUse) -> Iterator[str]:

@@ -160,7 +160,8 @@ def terms_of(passage: Passage) -> IndexTerms:
     """Return the terms of a passage for the word index and its names for the trigram index."""
     # Every word of a signature is a name. Plain words in bodies of code are left to the word index.
     any_word = passage.role == "symbol"
-    title, heading = _terms_of_title(called(passage), any_word), terms_in_text(passage.heading, any_word)
+    title = _terms_of_title(called(passage), any_word)
+    heading = _READY.pop((passage.heading, any_word), None) or _terms_of_title(passage.heading, any_word)
     body = _READY.pop((passage.text, any_word), None) or terms_in_text(passage.text, any_word)
     names = dict.fromkeys(chain(title.names, heading.names, body.names))
     return IndexTerms(title.terms, heading.terms, body.terms, " ".join(names))
@@ -183,10 +184,10 @@ def terms_in_text(text: str, any_word: bool) -> TextTerms:
     return TextTerms(text_terms(text, stretches), tuple(names_in(stretches, any_word=any_word)))
 
 
-_terms_of_title = lru_cache(maxsize=256)(terms_in_text)  # consecutive passages of a file share their title
+_terms_of_title = lru_cache(maxsize=256)(terms_in_text)  # shared by neighboring passages
 
 _READY: dict[TextRead, TextTerms] = {}
-_MAX_READY = 8_192
+_MAX_READY = 16_384
 """Texts: more than are read ahead and in a batch of ingest. Those of files that are not stored after all remain."""
 
 

@@ -72,7 +72,7 @@ def ties_of(passage: Passage, extraction: Extraction | PlainExtraction, links: I
     Triples stored with the passage come before those extracted from its text; together they find more than either
     (MuSiQue, `docs/decisions`).
     """
-    title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
+    title = _TITLE_KEYS[_called(passage)] if passage.kind not in DIALOGUE_KINDS else ""
     read = PlainExtraction.of(extraction) if isinstance(extraction, Extraction) else extraction
     given = _stated((one.subject, one.relation, one.object) for one in passage.triples) if passage.triples else {}
     stated = _joined(given, _stated(read.statements)) if given else _stated(read.statements)
@@ -102,9 +102,8 @@ def word_code(word: str) -> int:
 def _called(passage: Passage) -> str:
     """Return the title of a passage; empty if it is only the first sentence of the text."""
     title = passage.title.removesuffix("…").strip()
-    begins = passage.text.lstrip("# \t\n").startswith(title)
     is_sentence = title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?"
-    return "" if begins and is_sentence else title
+    return "" if is_sentence and passage.text.lstrip("# \t\n").startswith(title) else title
 
 
 _Ends = tuple[str, str]
@@ -154,6 +153,7 @@ def _codes_of(part: str) -> tuple[int, ...]:
 _REMEMBERED = 1 << 16  # texts
 _LONGEST_REMEMBERED = 200  # characters
 _KEYS = _Memo(entity_key)
+_TITLE_KEYS = _Memo(lambda title: entity_key(bare_title(title)))
 _PLAIN_FORMS = _Memo(lambda key: "" if (form := plain_form(key)) == key else form)
 _CODES = _Memo(_codes_of)
 _TERM_CODES = _Memo(lambda terms: tuple(map(word_code, terms.split())))

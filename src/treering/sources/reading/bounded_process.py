@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, Timer
@@ -108,7 +109,7 @@ def answer_questions(answer: Callable[[bytes], bytes], *, memory_bytes: int | No
         request = _message(stdin) if _is_asked(stdin) else None
         if request is None:
             return
-        with _limited(int.from_bytes(request[:_SECONDS_BYTES])):
+        with cpu_limited(int.from_bytes(request[:_SECONDS_BYTES])):
             answered = answer(request[_SECONDS_BYTES:])
         stdout.write(len(answered).to_bytes(_LENGTH_BYTES) + answered)
         stdout.flush()
@@ -137,17 +138,38 @@ def _bound(memory_bytes: int | None) -> None:
 
 
 @contextmanager
-def _limited(seconds: int) -> Iterator[None]:
+def cpu_limited(seconds: int) -> Iterator[None]:
     """Let the system end this process if the block takes more CPU time, if the system can."""
     if sys.platform == "win32":
         yield
         return
     import resource
 
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    before, most = resource.getrlimit(resource.RLIMIT_CPU)
     until = int(process_time()) + seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (until if most < 0 else min(until, most), most))
-    yield
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (before, most))
+
+
+_expendable = ContextVar("treering_expendable", default=False)
+
+
+@contextmanager
+def expendable(is_asked_again: bool) -> Iterator[None]:
+    """Allow the block to risk this process, if its question `is_asked_again` in parts when the process ends."""
+    token = _expendable.set(is_asked_again and sys.platform != "win32")  # which does not limit CPU time
+    try:
+        yield
+    finally:
+        _expendable.reset(token)
+
+
+def is_expendable() -> bool:
+    """Return whether this process may be risked, so that dangerous work needs no child of its own."""
+    return _expendable.get()
 
 
 def _is_asked(stdin: IO[bytes]) -> bool:

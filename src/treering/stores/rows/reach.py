@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 from treering.core.filters import EVERYTHING
@@ -70,12 +71,13 @@ def scopes_seen(known: Sequence[tuple[int, str]], reach: Reach) -> Scopes:
 def place_terms(passage: Passage) -> list[str]:
     """Return the index terms for the scope of a passage, the scopes that contain it, and the role of its place."""
     scopes = scope_terms(passage.scope)
-    return scopes if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
+    return [*scopes] if passage.place_role == NO_PLACE else [*scopes, role_term(passage.place_role)]
 
 
-def scope_terms(scope: str) -> list[str]:
+@lru_cache(maxsize=256)  # all passages of a source have the same scope
+def scope_terms(scope: str) -> tuple[str, ...]:
     """Return a term for a scope itself, and one for each scope that contains it."""
-    return [_exact(scope), *map(_within, lineage(scope))]
+    return (_exact(scope), *map(_within, lineage(scope)))
 
 
 def seen_terms(reach: Reach) -> list[str]:

@@ -24,12 +24,17 @@ def undamaged_vectors(
 
 def stored_vector(vector: Vector, *, model: str, dimension: int) -> bytes:
     """Return the stored form of a vector. Raises `InvalidInput` for another dimension."""
-    if vector.shape != (dimension,):
+    return stored_vectors(vector[np.newaxis], model=model, dimension=dimension)[0]
+
+
+def stored_vectors(vectors: Vector, *, model: str, dimension: int) -> list[bytes]:
+    """Return the stored form of each row of a matrix. Raises `InvalidInput` for another dimension."""
+    if vectors.shape[1:] != (dimension,):
         raise InvalidInput(
-            f"A vector of shape {vector.shape} cannot be stored for {model}.",
+            f"A vector of shape {vectors.shape[1:]} cannot be stored for {model}.",
             hint=f"This index has {dimension} components.",
         )
-    return stored_form(vector).tobytes()
+    return [row.tobytes() for row in stored_form(vectors)]
 
 
 def cosine(stored: bytes, vector: Vector) -> float:

@@ -15,7 +15,7 @@ from treering.stores.rows.fold import gists_of
 from treering.stores.rows.followed_table import SavedTable
 from treering.stores.rows.followed_vectors import FollowedVectors, VectorRows
 from treering.stores.rows.reach import PassingCache, Scopes
-from treering.stores.rows.stored_vectors import stored_vector, undamaged_vectors, vector_digest
+from treering.stores.rows.stored_vectors import stored_vector, stored_vectors, undamaged_vectors, vector_digest
 
 QUICK = "quick:"
 """Prefix of the name of a quick model, which has no queue of its own."""
@@ -101,10 +101,13 @@ class DatabaseVectors(ABC, Generic[T]):
         waiting = self._waiting_among(transaction, list(gists)) if gists else []
         if not waiting:
             return
-        vectors = zip(waiting, embedder.embed_documents([gists[text] for text in waiting]), strict=True)
-        self._keep_waiting(
-            transaction, [(text, *self._packed(digest(gists[text]), vector)) for text, vector in vectors]
-        )
+        texts = [gists[text] for text in waiting]
+        stored = stored_vectors(embedder.embed_documents(texts), model=self._model, dimension=self._dimension)
+        digests = [
+            vector_digest(self._model, bytes.fromhex(digest(text)), vector)
+            for text, vector in zip(texts, stored, strict=True)
+        ]
+        self._keep_waiting(transaction, list(zip(waiting, stored, digests, strict=True)))
 
     def keep_known(self, transaction: T, gists: Mapping[int, str], other: KeptVectors) -> list[int]:
         """Store the vectors that another index has of some texts; return the numbers of these texts.

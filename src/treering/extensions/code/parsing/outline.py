@@ -15,7 +15,7 @@ from treering.extensions.code.parsing import languages
 from treering.extensions.code.parsing.imports import ImportedName, imported_names
 from treering.extensions.code.parsing.languages import CodeLanguage, Parsing, language_of, parsing_of
 from treering.extensions.code.parsing.uses import Defined, Use, code_uses
-from treering.sources.reading.bounded_process import BoundedProcess, answer_questions
+from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, cpu_limited, is_expendable
 
 LONGEST_LINE = 5_000
 """Characters. A file with a longer line is generated or minified and has no outline."""
@@ -375,7 +375,7 @@ class OutlineStopped:
 
 @dataclass(frozen=True, slots=True)
 class OutlineProcess:
-    """Outlines files in a child process, started on first use. Safe to use from many threads."""
+    """Outlines files in a child process, started on first use, or in this one if it is expendable. Thread-safe."""
 
     _process: BoundedProcess = field(default_factory=lambda: BoundedProcess(__name__))
 
@@ -384,6 +384,9 @@ class OutlineProcess:
         if len(text) <= SMALL_TEXT:
             return outline(path, text)
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
+        if is_expendable():
+            with cpu_limited(seconds):
+                return outline(path, text)
         answer = self._process.ask(json.dumps([path, text]).encode(), seconds=seconds)
         if answer is None:
             return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: indexed as plain lines")

@@ -6,8 +6,8 @@ determined later (`retrieval.index.code_names`).
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -278,6 +278,7 @@ def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
     return not parent.type.endswith("parameters") and (named is None or named.start_byte != start)
 
 
-def uses_between(uses: Iterable[Use], start: int, end: int, most: int) -> tuple[str, ...]:
-    """Return the uses on some lines, each once, at most `most`."""
-    return tuple(dict.fromkeys(use for line, use in uses if start <= line <= end))[:most]
+def uses_between(uses: Sequence[Use], start: int, end: int, most: int) -> tuple[str, ...]:
+    """Return the uses on some lines, each once, at most `most`. `uses` are in the order of lines."""
+    inside = uses[bisect_left(uses, (start,)) : bisect_left(uses, (end + 1,))]
+    return tuple(dict.fromkeys(use for _, use in inside))[:most]

@@ -152,7 +152,11 @@ class _Rows:
             yield ErasedRow(key, text_id, bool(current))
 
     def _keep_metadata(self, passages: Sequence[tuple[int, Passage]]) -> None:
-        rows = ((key, name, stored_scalar(value)) for key, one in passages for name, value in one.metadata.items())
+        rows = (
+            (key, name, value if value.__class__ is str else stored_scalar(value))
+            for key, one in passages
+            for name, value in one.metadata.items()
+        )
         self._connection.executemany("INSERT INTO passage_metadata(key, name, value) VALUES(?, ?, ?)", rows)
 
     def _scope_id(self, scope: str) -> int:
