@@ -12,8 +12,6 @@ from treering.extensions.code.parsing.languages import comment_text, language_of
 from treering.extensions.code.parsing.outline import outline
 from treering.extensions.code.repository.repo_selection import parse_attributes, parse_selection
 from treering.extensions.wiki.repository.sections import blocks_of
-from treering.ports.models import Excerpt
-from treering.retrieval.extraction.built_in import read_code
 from treering.retrieval.search.ranking import route
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.dates import asked_ranges, date_ranges
@@ -43,10 +41,6 @@ def _many_stars(path: str) -> object:
     return selected, parse_attributes(f"{globs[0]} linguist-generated").sets_aside(path)
 
 
-def _read_as_code(text: str) -> object:
-    return read_code(Excerpt(text=text, title="a.c"))
-
-
 HOSTILE_TEXTS: Sequence[HostileText] = (
     HostileText("a question of days", _repeated("2024-01-01 "), lambda text: asked_ranges(text, NOW), 300_000),
     HostileText("a question of weeks", _repeated("last week "), lambda text: asked_ranges(text, NOW), 500_000),
@@ -55,7 +49,6 @@ HOSTILE_TEXTS: Sequence[HostileText] = (
     HostileText("a question of opening quotes", _repeated("“"), query_terms, 1_000_000),
     HostileText("a question of comparisons", _repeated("more "), lambda text: route(text, {}), 500_000),
     HostileText("code of stray signs", _repeated("---\n"), lambda text: outline("a.py", text), 1_000_000),
-    HostileText("a chain of names", _repeated("a->"), _read_as_code, 300_000),
     HostileText(
         "a comment of spaces", _repeated("a    "), lambda text: comment_text([text.replace("a", " ", 9)]), 10**6
     ),

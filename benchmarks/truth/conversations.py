@@ -15,7 +15,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent
-SETS = ("dev", "eval", "test")
+SETS = ("dev", "test")
 
 
 class _Part(BaseModel):
@@ -69,7 +69,7 @@ class Labels:
 
     @classmethod
     def of(cls, name: str) -> "Labels":
-        """Read a set: `dev`, `eval` or `test`; empty if there is none."""
+        """Read a set: `dev` or `test`; empty if there is none."""
         files = sorted((FOLDER / name).glob("*.json"))
         return cls([one for file in files for one in read(file)])
 

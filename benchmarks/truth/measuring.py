@@ -16,7 +16,7 @@ from treering.extensions.discussions.search import DiscussionHit, DiscussionSear
 from treering.verbs.ingest.turns import Message
 
 SET = "TREERING_TRUTH_SET"
-"""The environment variable that names the set: `dev` by default, `eval`, or `test`, which is run once."""
+"""The environment variable that names the set: `dev` by default, or `test`, which is run once."""
 _MORE_WORDS = 1.7
 """The messages newest first are also shown with so many times the words of the state document."""
 _FOUND = DiscussionSearch(what="turns", mode="hybrid", limit=10)

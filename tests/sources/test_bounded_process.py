@@ -39,6 +39,19 @@ def test_a_part_of_an_answer_has_its_own_cpu_limit(process):
     assert process.ask(b"limits", seconds=100) == b"True"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not limit CPU time")
+def test_a_child_does_not_keep_the_cpu_limit_of_its_starter():
+    program = """
+import resource
+_, hard = resource.getrlimit(resource.RLIMIT_CPU)
+resource.setrlimit(resource.RLIMIT_CPU, (60, hard))
+from treering.sources.reading.bounded_process import _bound
+_bound(None)
+assert resource.getrlimit(resource.RLIMIT_CPU) == (hard, hard)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_what_a_library_prints_is_no_answer(process):
     assert process.ask(b"print", seconds=10) == b"answer to print"
     assert process.ask(b"next", seconds=10) == b"answer to next"

@@ -73,6 +73,16 @@ def test_a_file_that_ends_the_child_among_others_is_drafted_alone(child, monkeyp
     assert drafted(items, in_child=True) == drafted(items, in_child=False)
 
 
+def test_an_abandoned_reading_ends_the_running_question(child, monkeypatch):
+    monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("dying_drafts"))
+    items = files({"1.txt": "One.", "2.txt": "Two.", "3.txt": "Three.", "4.txt": "Four.", "bad.txt": "sleep"})
+    readings = Drafting(ReadLimits(in_child=True), True, formats_here()).readings(items * 4)
+    assert next(readings)
+    assert next(readings)
+    readings.close()
+    assert drafts._CHILD._child is None
+
+
 def test_files_are_drafted_here_if_no_child_starts(child, monkeypatch):
     monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("no_such_module"))
     assert drafted(files(), in_child=True) == drafted(files(), in_child=False)

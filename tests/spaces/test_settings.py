@@ -38,7 +38,7 @@ def test_switches_understand_what_people_write(text, on):
     assert settings(mcp_underscore=text).underscore_names is on
 
 
-@pytest.mark.parametrize("threads", ["0", "-1", "65", "many", "1.5", ""])
+@pytest.mark.parametrize("threads", ["0", "-1", "65", "many", "1.5"])
 def test_a_number_of_threads_that_makes_no_sense_is_refused(threads):
     with pytest.raises(InvalidInput) as caught:
         settings(threads=threads)

@@ -39,6 +39,13 @@ def test_search_shows_as_many_lines_as_asked_for(space):
     assert [len(searched(space, lines=most).hits[0].lines) for most in (0, 1, 3)] == [0, 1, 3]
 
 
+def test_symbol_is_named_without_lines(tmp_path):
+    (tmp_path / "limits.py").write_text("def upload_limit():\n    return 9\n")
+    with open_space(channel="user") as space:
+        space.ingest("path", input={"path": str(tmp_path)})
+        assert {searched(space, lines=most).hits[0].symbol for most in (0, 3)} == {"upload_limit"}
+
+
 def test_passages_of_one_source_show_their_lines():
     with open_space(channel="user") as space:
         note(space, NOTE + "\n# Uploads\n\n" + "Words.\n" * 400 + "An upload is limited.\n", origin="limits.md")

@@ -6,10 +6,12 @@ files, and the results are equal.
 
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
+from threading import Event
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -25,6 +27,8 @@ _FILES_READ_HERE = 200
 _GROUP_FILES = 64
 _GROUP_BYTES = 1_000_000
 """Enough that a question costs little, and few enough that only some megabytes are held."""
+_MAX_ANSWERS = 50
+"""Groups, after which the child is replaced: parsers may leak memory."""
 _GROUPS_AHEAD = 8
 """About as many files as ingest stores in one batch: the child drafts them while the caller stores those before."""
 _CPU_SECONDS = 60
@@ -78,16 +82,25 @@ class Drafting:
         """
         may_start = self.limits.in_child and self.formats is formats_here()
         left, count = iter(items), 0
-        with ThreadPoolExecutor(1) as asking:
-            starting: Future[list[_Drafted] | None] | None = None
+        asking, abandoned = ThreadPoolExecutor(1), Event()
+        starting: Future[list[_Drafted] | None] | None = None
+        try:
             for item in left:
                 count += isinstance(item, FileToDraft)
                 if may_start and starting is None and count > _FILES_READ_HERE // 2:
                     starting = asking.submit(self._asked, [])
                 if starting and count > _FILES_READ_HERE and starting.result() is not None:
-                    yield from self._from_child(chain([item], left), asking)
+                    drafting = partial(asking.submit, partial(self._drafts, abandoned=abandoned))
+                    yield from _read_ahead(chain([item], left), drafting)
                 else:
                     yield self.reading(item)
+        except BaseException:  # Ctrl-C, an error of the caller, or the caller needs no more
+            abandoned.set()
+            if starting:
+                _CHILD.interrupt()
+            raise
+        finally:
+            asking.shutdown(cancel_futures=True)
 
     def reading(self, item: Reading | FileToDraft) -> Reading:
         """Return the draft of a file, or another reading as it is."""
@@ -108,20 +121,11 @@ class Drafting:
         stated = [known if known.about else replace(known, about=item.about) for known in reading.knowledge]
         return replace(reading, knowledge=stated)
 
-    def _from_child(self, items: Iterable[Reading | FileToDraft], asking: ThreadPoolExecutor) -> Iterator[Reading]:
-        asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Drafted]]]] = deque()
-        for group in _groups(items):
-            files = [one for one in group if isinstance(one, FileToDraft)]
-            asked.append((group, asking.submit(self._drafts, files)))
-            if len(asked) > _GROUPS_AHEAD:
-                yield from _in_order(*asked.popleft())
-        while asked:
-            yield from _in_order(*asked.popleft())
-
-    def _drafts(self, files: Sequence[FileToDraft]) -> list[_Drafted]:
-        if not files:
-            return []
-        return self._asked(files) or [self._alone(file) for file in files]
+    def _drafts(self, files: Sequence[FileToDraft], *, abandoned: Event) -> list[_Drafted]:
+        drafts = self._asked(files) if files else []
+        if drafts is None:
+            drafts = [self._alone(file) for file in files if not abandoned.is_set()]
+        return drafts
 
     def _alone(self, file: FileToDraft) -> _Drafted:
         ended = Failed(file.origin, "reading it ended or blocked the process that reads files")
@@ -131,6 +135,19 @@ class Drafting:
         question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
         answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
         return None if answer is None else ANSWER.validate_json(answer)
+
+
+def _read_ahead(
+    items: Iterable[Reading | FileToDraft], drafting: Callable[[Sequence[FileToDraft]], Future[list[_Drafted]]]
+) -> Iterator[Reading]:
+    """Yield readings while the next groups of files are drafted."""
+    asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Drafted]]]] = deque()
+    for group in _groups(items):
+        asked.append((group, drafting([one for one in group if isinstance(one, FileToDraft)])))
+        if len(asked) > _GROUPS_AHEAD:
+            yield from _in_order(*asked.popleft())
+    while asked:
+        yield from _in_order(*asked.popleft())
 
 
 def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Drafted]]) -> Iterator[Reading]:
@@ -150,7 +167,7 @@ def _taken(drafted: _Drafted) -> Reading:
 def serve() -> None:
     """Draft the files requested on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
-    answer_questions(answered)
+    answer_questions(answered, max_answers=_MAX_ANSWERS)
 
 
 def answered(question: bytes) -> bytes:

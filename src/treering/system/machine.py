@@ -111,16 +111,17 @@ def write_new(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
+def replace_file(file: Path, data: bytes, *, mode: int | None = None, private: bool = False) -> None:
     """Replace the contents of a file atomically and durably; of a link, those of its target. Raises `OSError`.
 
-    An existing file keeps its mode. `mode`: the mode of a new file. Default: only for its owner.
+    An existing file keeps its mode. `mode`: the mode of a new file. Default: only for its owner. `private`: in any case
+    only for its owner; a link is replaced itself.
     """
     # Imported here: the hooks of coding agents write no such file, and have no time for it.
     from tempfile import NamedTemporaryFile
 
-    place = Path(os.path.realpath(file))
-    file_mode = place.stat().st_mode & 0o777 if place.exists() else mode
+    place = file if private else Path(os.path.realpath(file))
+    file_mode = place.stat().st_mode & 0o777 if place.exists() and not private else mode
     with NamedTemporaryFile(dir=place.parent, delete=False) as new:
         try:
             new.write(data)
@@ -274,7 +275,7 @@ def share_heap() -> None:
     Each heap retains memory that its threads have freed. Eight threads that answer searches retain 80 MiB, and 10 to 20
     MiB with one heap. Earlier threads are not affected. `MALLOC_ARENA_MAX` in the environment takes precedence.
     """
-    if "MALLOC_ARENA_MAX" in os.environ:
+    if "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", ""):
         return
     import ctypes  # takes 2 ms, and commands do not need it
 

@@ -82,6 +82,19 @@ def test_the_files_are_written_again_just_so(space, other, folder, tmp_path):
         assert lines(tmp_path / "second", name) == lines(folder, name)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_exported_files_are_private_and_follow_no_links(space, folder, tmp_path):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("untouched")
+    outside.chmod(0o644)
+    folder.mkdir()
+    for name in write_discussion(told(space), tmp_path / "other"):
+        (folder / name).symlink_to(outside)
+    names = write_discussion(told(space), folder)
+    assert outside.read_text() == "untouched"
+    assert {(folder / name).lstat().st_mode for name in names} == {0o100600}
+
+
 def test_imported_branches_continue(space, other, folder):
     discussion, chats = opened(space, identity="both"), [["a1", "a2"], ["b1", "b2"]]
     for chat in chats:

@@ -116,6 +116,7 @@ def test_marks_around_a_text_do_not_make_the_sender_its_author(name, text):
     ("text", "author"),
     [
         ("Mum rang, she goes, I'm giving the dog to Peter", "Mum"),
+        ("Tom told me he's out of the race. He goes, I'm not coming back.", "Tom"),
         ("Tom's text: running late, start without me", "Tom"),
         ("Ben told me he's allergic to nuts, so bring the other cake", "Ben"),
         ("Anouk was here. she said 'I eat cheese again'", "Anouk"),

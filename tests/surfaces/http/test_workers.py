@@ -14,7 +14,7 @@ async def connected():
 
 def results(*works, reads):
     async def run():
-        threads = Workers(8, stop=Stop())
+        threads = Workers(8, stop=Stop(), reads_at_once=1)
         return await asyncio.gather(*(threads.run(connected, work, seconds=30, reads=reads) for work in works))
 
     return asyncio.run(run())
@@ -55,9 +55,26 @@ def test_the_read_after_a_failed_one_runs(monkeypatch):
     monkeypatch.setattr(workers, "ALONE_SECONDS", 60.0)
 
     async def run():
-        threads = Workers(8, stop=Stop())
+        threads = Workers(8, stop=Stop(), reads_at_once=1)
         with pytest.raises(ZeroDivisionError):
             await threads.run(connected, lambda: 1 // 0, seconds=30, reads=True)
         return await threads.run(connected, lambda: "next", seconds=30, reads=True)
 
     assert asyncio.run(run()) == "next"
+
+
+def test_load_counts_waiting_reads(monkeypatch):
+    monkeypatch.setattr(workers, "ALONE_SECONDS", 60.0)
+    go_on = Event()
+
+    async def run():
+        threads = Workers(8, stop=Stop(), reads_at_once=1)
+        reads = [
+            asyncio.create_task(threads.run(connected, lambda: go_on.wait(20), seconds=30, reads=True)) for _ in "ab"
+        ]
+        while threads.load() != (1, 1):
+            await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.gather(*reads)
+
+    assert asyncio.run(run()) == [True, True]

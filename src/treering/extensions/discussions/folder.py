@@ -51,7 +51,7 @@ def write_discussion(discussion: Discussion, folder: Path | str, *, form: Export
     try:
         make_folder(place)
         for name, content in files.items():
-            replace_file(place / name, content)
+            replace_file(place / name, content, private=True)
     except OSError as error:
         raise Unavailable(f"Cannot write {place}: {error.strerror}.", hint="Choose another folder.") from error
     lines = {name: content.count(b"\n") for name, content in files.items() if name.endswith(_LINES)}

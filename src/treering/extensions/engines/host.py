@@ -208,7 +208,7 @@ class StateFile:
         content = json.dumps(data | ({"ids": kept.ids} if kept.ids else {})).encode()
         with using_files(self._path):
             make_folder(self._path.parent)
-            replace_file(self._path, content)
+            replace_file(self._path, content, private=True)
             sync_folder(self._path.parent)
 
     def remove(self) -> None:

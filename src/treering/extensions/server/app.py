@@ -141,7 +141,9 @@ class _Server:
             granted=self._most,
         )
         self._space.check()
-        workers = Workers(serving.bounds.worked_on_at_once, stop=stop)
+        workers = Workers(
+            serving.bounds.worked_on_at_once, stop=stop, reads_at_once=1 if _computes_alone(serving) else None
+        )
         self.context = ServerContext(self._space, workers, serving.bounds, stop, serving.background, serving.embedder)
         self.calls = RecentCalls()
         self._jobs = RunningJobs(self._space, serving.bounds, stop=stop)
@@ -213,6 +215,15 @@ def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
         ("POST", SIGN_OUT, sign_in.leave),
     ):
         app.add_api_route(path, answer, methods=[method], response_model=None)
+
+
+def _computes_alone(serving: Serving) -> bool:
+    """Return whether reads wait for no database and for no provider of models."""
+    settings = Settings.read()
+    is_of_provider = ":" in settings.embedder and not settings.embedder.startswith("onnx:")
+    is_remote = serving.embedder is None and (is_of_provider or settings.embedder_url)
+    address = settings.space_address(serving.space)
+    return address.is_file and not address.options and not is_remote
 
 
 def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None:

@@ -98,24 +98,27 @@ def report_progress(what: str, done: int, total: int | None) -> None:
 
 
 class Workers:
-    """Runs work in threads. The answer is given only when the thread is free again."""
+    """Runs work in threads. The answer is given only when the thread is free again.
 
-    def __init__(self, most: int, *, stop: Stop) -> None:
+    `reads_at_once`: 1 for reads that only compute, because Python runs one thread at a time.
+    """
+
+    def __init__(self, most: int, *, stop: Stop, reads_at_once: int | None = None) -> None:
         self._places = CapacityLimiter(most)
         self._threads = CapacityLimiter(most)
-        self._reads = CapacityLimiter(1)
+        self._reads = CapacityLimiter(reads_at_once or most)
         self._stop = stop
         self._in_background: dict[Hashable, BackgroundWork] = {}
 
     def load(self) -> tuple[int, int]:
         """Return how many calls have a thread, and how many wait for one."""
-        state = self._places.statistics()
-        return state.borrowed_tokens, state.tasks_waiting
+        state, reads = self._places.statistics(), self._reads.statistics()
+        return state.borrowed_tokens, state.tasks_waiting + reads.tasks_waiting
 
     async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float, reads: bool = False) -> _T:
         """Return the result of `work`. Call this after reading the body of the request.
 
-        `reads`: the work mostly computes, so it waits while another read does.
+        `reads`: the work only reads, so it may have to wait for other reads.
 
         Raises `TimedOut` if it takes longer, including the wait for a thread. The work then ends at its next check for
         interruption (`check_interrupt`), as it does if the client disconnects or the server stops.
@@ -160,7 +163,7 @@ class Workers:
 
     @asynccontextmanager
     async def _alone(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> AsyncIterator[None]:
-        """Start the block when no other read runs, or only reads that have taken more than `ALONE_SECONDS`.
+        """Start the block when few enough other reads run that have taken less than `ALONE_SECONDS`.
 
         Threads that compute at once hand the interpreter to each other at each SQL statement, and each has caches.
         """

@@ -347,7 +347,7 @@ def _messages(source: Source, zone: TimeZone) -> Iterator[tuple[SaidMessage, Seg
 
 def _part_of(source: Source, zone: TimeZone) -> _Part:
     messages = list(_messages(source, zone))
-    stored = loaded(source.payload)
+    stored = loaded(source)
     statements = stored if stored is not None else tuple(one for said, _ in messages for one in statements_of(said))
     turns = {
         said.position: ReplacingTurn(source.id, segment.segment_id, said.position, said.text, said.speaker, said.at)

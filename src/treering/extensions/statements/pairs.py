@@ -31,6 +31,13 @@ def may_change(new: Statement, old: Statement) -> bool:
     are_past = "did" in new.cues & old.cues
     if is_open and (are_own or are_past or "label" in differing(new, old)):
         return False  # two people's phone numbers, two events, `sample 7` and `sample 8`
+    relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
+    are_of_kin = (relatives and not earlier and old.is_own) or (earlier and not relatives and new.is_own)
+    if are_of_kin and new.force != "ended" and "correct" not in new.cues:
+        return False  # where the parents live, and the speaker
+    is_told = announces_change(new)
+    if is_open and not is_told and (have_other_kinds(new, old) or new.modifiers - old.modifiers - KIN):
+        return False  # a date and a price; `my phone` and `my work phone`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
 
@@ -55,9 +62,11 @@ def announces_change(new: Statement) -> bool:
 
 
 def is_certain(new: Statement, old: Statement) -> bool:
-    """Return whether a statement can only be about an earlier one: with its subject, or as a reply: `make it 8`."""
+    """Return whether a statement can only be about an earlier one: its subject, its attribute, or as a reply."""
     is_alike = bool(new.subject) and new.subject == old.subject and same_words(new, old) >= MIN_SAME_WORDS
-    if "change" in new.cues and is_alike and not objections(new, old):
+    is_same_person = (new.author, new.owner) == (old.author, old.owner)
+    is_same = is_alike or (is_same_person and have_same_attribute(new, old))
+    if "change" in new.cues and is_same and not objections(new, old):
         return True
     if old.message < new.message - REPLY_MESSAGES:
         return False

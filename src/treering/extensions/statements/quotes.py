@@ -35,7 +35,7 @@ _SPEECH = re.compile(
     r"(?P<speech>(?i:i|i['’]\w+|my|we|we['’]\w+) .+?)(?P<own>,? (?:and|but|so) (?i:i) (?:said|told|was) .+)?$"
 )
 """`She goes, I'm having no fuss` quotes her without marks."""
-_TOLD = re.compile(
+_REPORT = re.compile(
     rf"(?P<who>{_NAME}) (?:told (?:me|us)|said|says) (?:that )?"
     r"(?P<speech>(?:he|she|they)(?:['’]\w+)? .+?)(?P<own>, so .+)?"
 )
@@ -193,13 +193,12 @@ def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
     """Cut `Mum goes, I'm having no fuss` before the words of Mum."""
     before = ""
     for sentence in split_sentences(line):
-        if (told := _TOLD.fullmatch(sentence)) and told["who"].casefold() not in words.small:
-            yield Clause(told["speech"], told["who"], quoted=True)
-            yield from [Clause(told["own"].removeprefix(", so "))] if told["own"] else []
-            continue
-        match = _SPEECH.search(sentence)
+        report, match = _REPORT.fullmatch(sentence), _SPEECH.search(sentence)
         verb = f"{'is ' if match['is'] else ''}{match['verb'].casefold()}" if match else ""
-        if match and _is_person(match["who"], verb, words):
+        if report and report["who"].casefold() not in words.small:
+            yield Clause(report["speech"], report["who"], quoted=True)
+            yield from [Clause(report["own"].removeprefix(", so "))] if report["own"] else []
+        elif match and _is_person(match["who"], verb, words):
             opening = sentence[: match.start()].strip(" ,")
             if len(opening.split()) >= MIN_CLAUSE_WORDS:
                 yield Clause(opening)

@@ -85,7 +85,7 @@ class WikiReport:
     """The usage of models for the plan and the pages of this run, in all its processes."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class WikiGeneration:
     """One run over the wiki of a repository. Safe to use from many threads. `run`: its current state."""
 

@@ -24,7 +24,7 @@ from weakref import finalize
 _WALL_SECONDS = 120.0
 """Only for machines that cannot limit CPU time, or give the child none."""
 _IDLE_SECONDS = 10.0
-_MOST_ANSWERS = 1_000
+_MAX_ANSWERS = 1_000
 """The child is replaced after this number of files, which frees memory leaked by parsers."""
 _LENGTH_BYTES = 8
 _SECONDS_BYTES = 4
@@ -60,6 +60,11 @@ class BoundedProcess:
             if answer is None:
                 self._end()
             return answer
+
+    def interrupt(self) -> None:
+        """End the running question, if there is one: its answer is `None`."""
+        if self._child is not None and self._child.owner == os.getpid():
+            self._child.process.kill()
 
     def _ask(self, question: bytes) -> bytes | None:
         process = self._running()
@@ -98,14 +103,16 @@ class BoundedProcess:
             self._child = None
 
 
-def answer_questions(answer: Callable[[bytes], bytes], *, memory_bytes: int | None = None) -> None:
-    """Answer the questions on standard input until it ends, or the process is idle.
+def answer_questions(
+    answer: Callable[[bytes], bytes], *, memory_bytes: int | None = None, max_answers: int = _MAX_ANSWERS
+) -> None:
+    """Answer the questions on standard input until it ends, the process is idle, or after `max_answers`.
 
     `memory_bytes` limits the address space of this process, if the system can.
     """
     stdin, stdout = sys.stdin.buffer, _answers_only()
     _bound(memory_bytes)
-    for _ in range(_MOST_ANSWERS):
+    for _ in range(max_answers):
         request = _message(stdin) if _is_asked(stdin) else None
         if request is None:
             return
@@ -130,6 +137,9 @@ def _bound(memory_bytes: int | None) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The process that started this one may work on a question itself.
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
     if memory_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         _, most = resource.getrlimit(resource.RLIMIT_AS)

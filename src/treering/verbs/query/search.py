@@ -138,11 +138,10 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         shown = tuple(_grouped(shown))[: options.limit]
     shown, left_out = _fit(shown, options.max_tokens)
     query = LineQuery(given.text)
-    if options.lines:
-        passages = {place_of_hit(hit): hit for hit in found.hits}
-        near = LineQuery(given.text, engine.quick if options.semantic else None)
-        queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
-        shown = tuple(_with_lines(hit, one, passages, options.lines) for hit, one in zip(shown, queries, strict=False))
+    passages = {place_of_hit(hit): hit for hit in found.hits}
+    near = LineQuery(given.text, engine.quick if options.semantic else None)
+    queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
+    shown = tuple(_with_lines(hit, one, passages, options.lines) for hit, one in zip(shown, queries, strict=False))
     return SearchReport(
         verb="query",
         mode="search",
@@ -208,7 +207,7 @@ def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], 
         segment, symbol = passage.segment, ""
         if shown.first_line:
             definitions = segment.definitions if segment else ()
-            path = shown.place.partition("#")[0]
+            path = shown.place.rpartition("#L")[0]
             lines = answer.matched or answer.shown
             symbol = symbol_of(shown.heading, query.terms, path, lines=lines, definitions=definitions)
         return {"lines": answer.shown, "columns": answer.columns, "symbol": symbol}

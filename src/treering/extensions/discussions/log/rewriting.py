@@ -142,7 +142,7 @@ class Rewriting:
         An open block changes with every message, and its few messages are read when they are needed. Statements of
         unchanged messages stay.
         """
-        known = by_message(loaded(old.source.payload) or ()) if old else {}
+        known = by_message(loaded(old.source) or ()) if old else {}
         before = {kept.position: kept for kept in old.messages} if old else {}
         statements: list[Statement] = []
         for position, entry in enumerate(block.entries if block.closed else (), block.first):
@@ -151,7 +151,7 @@ class Rewriting:
             elif not entry.deletion:
                 statements += statements_of(said_of(entry.message, position, self._engine.time_zone))
         payload = {name: value for name, value in block.payload(old).items() if name != STATEMENTS}
-        return payload | dumped(statements)
+        return payload | dumped(statements, block.fingerprint)
 
     def _segments(self, block: "_Written", unchanged: int, salt: str) -> tuple[Segment, ...]:
         """Return the segments of a block; those of the first `unchanged` messages stay."""
