@@ -43,14 +43,18 @@ def test_of_near_duplicates_the_better_one_stays() -> None:
 
 def test_choosing_hits_leaves_no_cycle_for_the_collector() -> None:
     hits = candidates(LONG, "Something else", "Café au lait, und mehr")
-    diversify(hits, 3)
-    gc.collect()
     gc.disable()
     try:
-        diversify(hits, 3)
-        assert gc.collect() == 0
+        # The least of several: threads of earlier tests may leave garbage, too.
+        assert min(_collected_after(hits) for _ in range(5)) == 0
     finally:
         gc.enable()
+
+
+def _collected_after(hits: list[Candidate]) -> int:
+    gc.collect()
+    diversify(hits, 3)
+    return gc.collect()
 
 
 def test_texts_that_differ_in_a_number_are_two_facts() -> None:
