@@ -96,11 +96,12 @@ class Drafting:
                     yield self.reading(item)
         except BaseException:  # Ctrl-C, an error of the caller, or the caller needs no more
             abandoned.set()
+            asking.shutdown(wait=False, cancel_futures=True)
             if starting:
                 _CHILD.interrupt()
             raise
         finally:
-            asking.shutdown(cancel_futures=True)
+            asking.shutdown()
 
     def reading(self, item: Reading | FileToDraft) -> Reading:
         """Return the draft of a file, or another reading as it is."""
