@@ -23,6 +23,7 @@ from treering.ports.ledger import Selection
 
 WORKER = Path(__file__).with_name("discussion_worker.py")
 _ALIVE = (0.05, 0.6)  # seconds a process lives, from its being ready, before it is killed
+_ALIVE_A_TURN = 0.01  # at most, so that a short talk is not over before
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ def _talk(plan: Plan, folder: Path) -> tuple[int, list[str]]:
     workers = [_Worker(folder, number, plan.turns) for number in (0, 1)]
     for worker in workers:
         worker.await_ready()
-    killed = 0
+    killed, (least, most) = 0, _ALIVE
     while killed < plan.kills and all(worker.is_at_it() for worker in workers):
-        time.sleep(chance.uniform(*_ALIVE))
+        time.sleep(chance.uniform(least, min(most, _ALIVE_A_TURN * plan.turns)))
         killed += chance.choice(workers).kill_and_start()
     return killed, [problem for worker in workers for problem in worker.finish()]
 
