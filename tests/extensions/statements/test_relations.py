@@ -60,12 +60,28 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: My appointment was postponed to 7 September at 16:00.", "Ada: The price is 59 euros now."],
         ["Ada: The server room is on floor 3.", "Ada: The office moved to Hafenstrasse 4."],
         ["Ada: I live in Hamburg", "Ada: my parents moved to Kiel"],
+        ["Ada: We decided to launch the lamp on 3 June.", "Ada: The lamp costs 49 euros."],
+        ["Ada: My phone number is 555 1234", "Ada: My work phone is 555 9876"],
         ["Ada: I live in Kiel", "Ada: I drive a red Volvo"],
         ["Ada: My flight to Rome is on 3 June.", "Ada: We have a meeting with the bank on 9 June."],
     ],
 )
 def test_facts_that_look_alike_stand_together(lines):
     assert lines[0].partition(": ")[2] in current(*lines)
+
+
+def test_talk_of_several_topics_shows_what_holds():
+    lines = [
+        "Nora: I live in Leipzig now, at Karl-Heine-Straße 12.",
+        "Nora: My dentist appointment is on 10 March at 9:00.",
+        "Nora: The dentist called: my appointment was moved to 17 March at 11:30.",
+        "Tim: We decided to paint the kitchen green.",
+        "Nora: I moved to Halle yesterday. My new address is Ludwig-Wucherer-Straße 5.",
+        "Tim: Forget the green, we agreed on a blue kitchen.",
+    ]
+    shown = " ".join(current(*lines))
+    assert [text for text in ("17 March", "Halle", "blue kitchen") if text not in shown] == []
+    assert [text for text in ("Leipzig", "10 March", "paint the kitchen green") if text in shown] == []
 
 
 def test_value_of_another_kind_retires_nothing_for_sure():

@@ -68,11 +68,13 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_same = is_alike or (is_same_person and have_same_attribute(new, old))
     if "change" in new.cues and is_same and not objections(new, old):
         return True
+    if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
+        return True  # `forget the green`
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
         return new.author == old.author
-    is_moved = "change" in new.cues and bool(changed_values(new, old))
+    is_moved = "change" in new.cues and not new.answers and bool(changed_values(new, old))
     return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
 
 
