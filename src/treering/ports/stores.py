@@ -46,7 +46,7 @@ class IncomingCopy:
     """Keep a space closed to other users while it receives a copy: it becomes usable when the copy is complete."""
 
     begin: Callable[[], None]
-    """Refuse, durably, to open the space, and all writes except those of the copy."""
+    """Refuse durably to open the space, and refuse all writes except the writes of the copy."""
     end: Callable[[], None]
     """Make the space usable."""
 

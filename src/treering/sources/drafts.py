@@ -60,7 +60,7 @@ class _Drafted:
     terms: Sequence[TextTerms] = ()
 
 
-# Built when the first child is asked: few readings have so many files.
+# Built on first use: readings of few files start no child.
 _JSON = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
 Question = tuple[ReadLimits, bool, list[FileToDraft]]
 QUESTION: TypeAdapter[Question] = TypeAdapter(Question, config=_JSON)

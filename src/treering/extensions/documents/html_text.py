@@ -6,6 +6,7 @@ omitted by their names.
 
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ _LEVELS = {f"h{level}": level for level in range(1, 7)}
 _CELLS = frozenset({"td", "th"})
 
 
-class _TextReader(HTMLParser):
+class _TextReader(HTMLParser, ABC):
     """Collects the text of elements that are not hidden."""
 
     def __init__(self) -> None:
@@ -80,8 +81,8 @@ class _TextReader(HTMLParser):
         if not self._hidden:
             self._parts.append(data)
 
-    def _end(self, tag: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _end(self, tag: str) -> None: ...
 
 
 class _HtmlReader(_TextReader):

@@ -39,7 +39,7 @@ _REPORT = re.compile(
     rf"(?P<who>{_NAME}) (?:told (?:me|us)|said|says) (?:that )?"
     r"(?P<speech>(?:he|she|they)(?:['’]\w+)? .+?)(?P<own>, so .+)?"
 )
-"""`Joost told me he's allergic` repeats words of Joost about himself."""
+"""Reported speech: `Joost told me he's allergic` is a statement of Joost."""
 _REPORT_ONLY = re.compile(r"(?:(?<=^)|(?<=[.!?,;] ))[^.!?,;\0]{0,40}?[,:]? ?\0")
 _SENDERS_OWN = re.compile(
     r"(?:(?i:my|a|an|the|quick|short|small|last|side|one|just|please|final|brief|here['’]s|is)\b\s*)*"

@@ -146,7 +146,7 @@ class DatabaseJobs(ABC, Generic[T]):
         return waiting
 
     def _keep(self, transaction: T, job_id: str, row: JobRow, ids: Sequence[str]) -> None:
-        """Store a job without data about those of the ids that are erased."""
+        """Store a job without the data of ids that are erased."""
         erased = self._erased_among(transaction, ids) if ids else frozenset()
         self._put(transaction, job_id, packed_job(job_id, without_erased(row, erased)))
 

@@ -224,7 +224,6 @@ _MEMBERS_CHARS = 200
 _SCANNED_CHARS = 900
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]{2,}|[A-Z]{3,}(?![a-z])")
 """A word of an identifier: `ServerError` and `server_error` have two each, `HTTPServer` has `HTTP` and `Server`."""
-_ASCII_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}(?![a-z])")
 _KEYWORDS = frozenset(
     "and args assert async await bool break case catch char class const continue def default delete elif else elsif "
     "end enum except export extends final finally float for foreach from func function global if impl implements "
@@ -343,8 +342,7 @@ def gist_of_part(path: str, heading: str, text: str) -> str:
 
 def words(text: str, limit: int) -> str:
     """List the words of the identifiers in `text`, each once, up to `limit` characters."""
-    scanned = text[:_SCANNED_CHARS]
-    distinct = dict.fromkeys(map(str.lower, (_ASCII_WORD if scanned.isascii() else _WORD).findall(scanned)))
+    distinct = dict.fromkeys(map(str.lower, _WORD.findall(text, 0, _SCANNED_CHARS)))
     listed = " ".join([word for word in distinct if len(word) > 2 and word not in _KEYWORDS])
     return listed if len(listed) <= limit else listed[: listed.rfind(" ", 0, limit + 1)]
 

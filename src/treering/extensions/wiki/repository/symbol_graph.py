@@ -202,7 +202,7 @@ def _ranked(code: Sequence[WikiFile], ties: Sequence[_Tie], files: RepositoryFil
         return numbers.setdefault((source_id, part), len(numbers))
 
     pairs = [(number(tie.start.source_id, tie.start_part), number(tie.end.source_id, tie.end_part)) for tie in ties]
-    # A file links to its segments, and each segment to what it uses.
+    # A file links to its segments, and each segment to the symbols that it uses.
     pairs += [(number(source_id, ""), number(source_id, part)) for source_id, part in list(numbers) if part]
     starts, targets = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
     degrees = np.bincount(starts, minlength=len(numbers))
