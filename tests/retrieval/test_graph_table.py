@@ -83,6 +83,13 @@ class Tables(RuleBasedStateMachine):
         ]
         assert edges_of(self.table, keyed(*nodes), scopes) == sorted(wanted)
 
+    @rule(scopes=st.none() | st.lists(st.integers(0, 5), max_size=3))
+    def count_the_edges_of_each_node(self, scopes):
+        shown = [ties for ties in self.naive.items() if scopes is None or ties[1][0] in scopes]
+        sources = [edge[0] for key, (_, ties) in shown for edge in naive_edges(ties, key)]
+        wanted = [sources.count(node) for node in _ALL_NODES]
+        assert self.table.degrees(_ALL_NODES, scopes).tolist() == wanted
+
     @rule(keys=st.lists(st.integers(0, 12), max_size=6))
     def ask_for_statements(self, keys):
         wanted = [

@@ -62,10 +62,13 @@ class EdgeRun:
         nodes = np.repeat(self.nodes[first:last], np.diff(self.bounds[first : last + 1]))
         return nodes[alive], self.references[start:end][alive], self.rows[start:end][alive]
 
-    def degrees(self, numbers: Places) -> Places:
-        """Count the edges out of nodes by number."""
-        known, _, sizes = self._stretches(numbers)
+    def degrees(self, numbers: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_] | None) -> Places:
+        """Count the edges out of nodes by number; `allowed` as in `edges`, but `None` also counts ends in dead rows."""
+        known, starts, sizes = self._stretches(numbers)
         counts = np.zeros(len(numbers), np.int64)
+        if allowed is not None and len(known):
+            _, at = spans(starts, sizes)
+            sizes = np.add.reduceat(allowed[scopes[self.rows[at]]], np.cumsum(sizes) - sizes, dtype=np.int64)
         counts[known] = sizes
         return counts
 
@@ -201,6 +204,8 @@ class GraphTable:
         self._runs: list[EdgeRun] = []
         self._sorted = 0
         """The number of rows whose ends are in runs."""
+        self._dead = _DeadEnds()
+        """The ends in runs of removed records."""
         self._requests = 0
         """The number of requests for edges."""
 
@@ -233,10 +238,10 @@ class GraphTable:
 
     def discard(self, keys: Keys) -> None:
         """Remove keys; missing ones are ignored. Their statements are overwritten in memory."""
-        self._rows.discard(keys)
+        self._dead = self._dead.with_ends(*self._rows.discard(keys, sorted_rows=self._sorted))
         if self._rows.dead > max(_LEAST_DEAD, self._rows.live):
             self._rows = self._rows.without_dead()
-            self._runs, self._sorted = [], 0
+            self._runs, self._sorted, self._dead = [], 0, _DeadEnds()
 
     def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
         """Return all edges out of nodes, from passages in these scopes (`None`: all)."""
@@ -255,14 +260,15 @@ class GraphTable:
     def degrees(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Places:
         """Return the number of edges out of each node."""
         self._sort()
-        if scopes is not None or self._rows.dead:
-            edges = self.edges(nodes, scopes)
-            return np.bincount(edges.source, minlength=len(nodes))
+        allowed = None if scopes is None else self._rows.allowed(scopes)
         odd = (nodes & 1).astype(np.bool_)
+        numbers = nodes[odd] >> 1
         counts = np.zeros(len(nodes), np.int64)
         for run in self._runs:
-            counts[odd] += run.degrees(nodes[odd] >> 1)
-        counts[~odd] = self._rows.degrees(nodes[~odd] >> 1)
+            counts[odd] += run.degrees(numbers, self._rows.scopes, allowed)
+        if allowed is None:
+            counts[odd] -= self._dead.degrees(numbers)
+        counts[~odd] = self._rows.degrees(nodes[~odd] >> 1, allowed)
         return counts
 
     def statements(self, keys: Keys) -> Statements:
@@ -290,7 +296,7 @@ class GraphTable:
         if not _is_run(run):
             raise unfit()
         self._rows = _Rows(count, packed.number("live", most=count), used, **arrays)
-        self._runs, self._sorted = [run], count
+        self._runs, self._sorted, self._dead = [run], count, _DeadEnds()
 
     def _ends(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
         """Yield all ends as one run, part by part."""
@@ -313,6 +319,7 @@ class GraphTable:
             if large and self._requests <= _PATIENCE:
                 break
             self._runs[at : at + 2] = [merged((one, other), self._rows.scopes)]
+            self._dead = self._dead.outside(one, other)
             if large:
                 break
 
@@ -321,6 +328,36 @@ class GraphTable:
         sizes = [run.size for run in self._runs]
         pairs = [at for at, (one, other) in enumerate(pairwise(sizes)) if one <= max(FRESH, _RATIO * other)]
         return min(pairs, key=lambda at: sizes[at] + sizes[at + 1], default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadEnds:
+    """Ends of removed records that runs still contain: their source nodes, in ascending order, and their rows."""
+
+    nodes: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
+    rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def with_ends(self, nodes: Words32, rows: npt.NDArray[np.int32]) -> "_DeadEnds":
+        """Add ends."""
+        if not len(nodes):
+            return self
+        order = np.argsort(nodes, kind="stable")
+        places = np.searchsorted(self.nodes, nodes[order])
+        return _DeadEnds(np.insert(self.nodes, places, nodes[order]), np.insert(self.rows, places, rows[order]))
+
+    def outside(self, one: EdgeRun, other: EdgeRun) -> "_DeadEnds":
+        """Remove the ends in two neighboring runs, which contain all rows between their first and last."""
+        if not len(self.nodes) or not one.size + other.size:
+            return self
+        rows = np.concatenate([one.rows, other.rows])
+        left = (self.rows < rows.min()) | (self.rows > rows.max())
+        return _DeadEnds(self.nodes[left], self.rows[left])
+
+    def degrees(self, numbers: Places) -> Places:
+        """Count the ends out of nodes by number."""
+        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
+        counts: Places = np.searchsorted(self.nodes, wanted, "right") - np.searchsorted(self.nodes, wanted)
+        return counts
 
 
 @dataclass(slots=True)
@@ -379,15 +416,17 @@ class _Rows:
         self.directory[keys] = np.arange(self.count + 1, end + 1)
         self.count, self.used, self.live = end, used, self.live + len(keys)
 
-    def discard(self, keys: Keys) -> None:
-        """Clear the rows of keys."""
+    def discard(self, keys: Keys, *, sorted_rows: int) -> tuple[Words32, npt.NDArray[np.int32]]:
+        """Clear the rows of keys; return the source nodes and rows of their ends in the first `sorted_rows` rows."""
         rows = distinct(self.find(keys)[1])
+        nodes, _, end_rows = self._block_ends(rows[rows < sorted_rows])
         starts = self.starts[rows]
         _, at = spans(starts, self._ends(rows) - starts)
         self.buffer[at] = 0
         self.scopes[rows] = 0
         self.directory[self.keys[rows]] = 0
         self.live -= len(rows)
+        return nodes, end_rows
 
     def without_dead(self) -> "_Rows":
         """Return a copy without the cleared rows."""
@@ -409,9 +448,12 @@ class _Rows:
             allowed[[scope for scope in scopes if 0 < scope < len(allowed)]] = True
         return allowed
 
-    def degrees(self, keys: Keys) -> Places:
-        """Count the edges out of passages."""
+    def degrees(self, keys: Keys, allowed: npt.NDArray[np.bool_] | None) -> Places:
+        """Count the edges out of passages; `allowed` is a mask of visible scopes."""
         known, rows = self.find(keys)
+        if allowed is not None:
+            seen = allowed[self.scopes[rows]]
+            known, rows = known[seen], rows[seen]
         counts = np.zeros(len(keys), np.int64)
         counts[known] = layout_of(self.buffer, self.starts[rows]).nodes
         return counts
