@@ -19,6 +19,8 @@ SET = "TREERING_TRUTH_SET"
 """The environment variable that names the set: `dev` by default, or `test`, which is run once."""
 _MORE_WORDS = 1.7
 """The messages newest first are also shown with so many times the words of the state document."""
+_MAX_LOSS = 1.0
+"""Percentage points that replacements may cost the first hits for questions about unchanged things."""
 _FOUND = DiscussionSearch(what="turns", mode="hybrid", limit=10)
 
 
@@ -48,7 +50,9 @@ class _Asked:
     marked: list[bool] = field(default_factory=list)
     """For each stale message among the hits, whether it is marked."""
     unchanged: list[bool] = field(default_factory=list)
-    """Where nothing changed: whether the answer stands first."""
+    """For questions about unchanged things: whether the answer is first."""
+    unchanged_by_score: list[bool] = field(default_factory=list)
+    """The same if replacements moved nothing."""
 
 
 def measure(plan: Plan) -> list[Row]:
@@ -95,10 +99,16 @@ def _ask(kept: Discussion, questions: Sequence[Question], asked: _Asked) -> None
         rank = places.index(question.answer) if question.answer in places else len(places)
         if not question.stale:
             asked.unchanged.append(rank == 0)
+            asked.unchanged_by_score.append(bool(hits) and _first_by_score(hits).first == question.answer)
             continue
         stale = [place for place in question.stale if place in places]
         asked.changed.append(rank < len(places) and all(rank < places.index(place) for place in stale))
         asked.marked += list(_marks(hits, stale)) if not question.past else []
+
+
+def _first_by_score(hits: Sequence[DiscussionHit]) -> DiscussionHit:
+    """Return the best hit by score. A replacement that was only looked up has the score of the replaced hit."""
+    return max(hits, key=lambda hit: (hit.score, hit.superseded_by is not None))
 
 
 def _marks(hits: Sequence[DiscussionHit], stale: Sequence[int]) -> Iterator[bool]:
@@ -119,7 +129,8 @@ def _figures(
 def _order(name: str, asked: _Asked) -> Iterator[Figure]:
     yield _share(f"{name}, search: current above stale", asked.changed, at_least(78))
     yield _share(f"{name}, search: stale hits marked", asked.marked, at_least(100))
-    yield _share(f"{name}, search: first where nothing changed", asked.unchanged, None)
+    least = 100 * sum(asked.unchanged_by_score) / max(1, len(asked.unchanged_by_score)) - _MAX_LOSS
+    yield _share(f"{name}, search: first where nothing changed", asked.unchanged, at_least(round(least, 1)))
 
 
 def _share(name: str, values: Sequence[bool], target: Target | None) -> Figure:
