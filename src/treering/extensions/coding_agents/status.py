@@ -10,6 +10,7 @@ from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, is_piped, opened
+from treering.surfaces.ingest_words import duration
 from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, shown_address
 from treering.system.settings import Settings
@@ -92,12 +93,12 @@ _EMPTY = "Nothing has been read yet. Start with: treering add ."
 
 
 def _of_vectors(work: "space_status.VectorWork | None", pending: int) -> str:
-    missing = f"{pending:,} of the passages are not embedded yet"
+    passages = counted_things(pending, "passage")
     if work is None:
-        return f"{missing}. Embed them with: treering vectors"
+        return f"Not embedded yet: {passages}. Searches find them by words. Embed them with: treering vectors"
     minutes = work.minutes_left
-    left = f", for about {counted_things(max(round(minutes), 1), 'more minute')}" if minutes is not None else ""
-    return f"{missing}; process {work.process} is embedding them{left}. To stop it: treering unlock vectors"
+    left = f": about {duration(max(60 * minutes, 1))} left" if minutes is not None else ""
+    return f"Process {work.process} is embedding {passages}{left}. Searches work meanwhile."
 
 
 def _of_role(protection: "space_status.SpaceProtection") -> str:
