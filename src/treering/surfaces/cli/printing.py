@@ -178,8 +178,8 @@ def _wrapped(console: "Console", one: IndentedLine) -> Iterator["Text"]:
 def page(text: str, *, screen_rows: int) -> bool:
     """Show a text in a pager if it is longer than the screen; return whether it was.
 
-    TREERING_PAGER names the pager, else PAGER, else `less`; an empty one, one that ends with `cat` and `--no-pager` mean
-    none. Coding agents and CI get one only from TREERING_PAGER.
+    TREERING_PAGER names the pager, else PAGER, else `less`; an empty one, one that ends with `cat` and `--no-pager`
+    mean none. Coding agents and CI get one only from TREERING_PAGER.
     """
     command = _pager()
     if not command or text.count("\n") < screen_rows:

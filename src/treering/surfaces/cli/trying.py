@@ -34,6 +34,7 @@ _EVERYWHERE = re.compile(
     r"contribut(?:ing|ors?)|changelog|(?:change|release) ?(?:log|notes)|documentation|docs|support|faq|credits|about|"
     r"requirements|(?:an? )?(?:simple )?examples?|demo|configuration|benchmarks?|donate|how to use|.*links|why .*|"
     r"links|authors?|acknowledge?ments|badges|sponsors?|resources|(?:getting )?help.*|overview|introduction|"
+    r"menu|screenshots?.*|quick ?start.*|"
     r"community.*|security.*|test(?:ing|s)|develop(?:ment|ing)|running .*tests.*|pull requests|code of conduct",
     re.IGNORECASE,
 )
@@ -44,11 +45,12 @@ _NEXT_BLOCK = re.compile(r"\n\s*(?:\n|[-*+] |\d+\. |#)")
 _MARKUP = re.compile(r"^(?:[-*+]|\d+\.)\s+|\[(?P<link>[^\]]*)\]\([^)]*\)|[*`]|<[^>]*>")
 _TO_ITS_END = re.compile(r"(?P<words>.+?)(?:[.!](?=\s|$)|[?:])")
 _READS_WELL = re.compile(
-    r"(?!(?:And|Also|Another|Both|But|Here|However|I|If|Instead|It|Its|Note|Or|Otherwise|See|So|Such|That|Then|Their"
-    r"|There|These|They|This|Those|Thus|We|You|Your)\b)"
-    r"[A-Z][\w'’/.-]*(?:,? [\w'’/.-]+)*? (?:is|are|has|have|can|cannot|must|should|will|does|may|allows|contains|creates"
-    r"|defaults|includes|lets|makes|needs|provides|reads|requires|returns|runs|sends|starts|stores|supports|takes|uses"
-    r"|writes)(?:,? [\w'’/.-]+){2,}"
+    r"(?!(?:And|Also|Another|Both|But|Here|However|If|Instead|Its|Note|Or|Otherwise|Please|See|So|Such|Their|Then|There"
+    r"|These|Those|Thus|Your)\b|.*\b(?:above|also|below|following)\b)(?=(?-i:[A-Z]))"
+    r"(?:(?!(?:I|it|that|there|these|they|this|we|you)\b)[\w'’/.-]+(?<!_),? ){1,8}?"
+    r"(?:is|are|has|have|can|cannot|must|should|will|does|may|allows|contains|creates|defaults|includes|lets|makes|needs"
+    r"|provides|reads|requires|returns|runs|sends|starts|stores|supports|takes|uses|writes)(?:,? [\w'’/.-]+(?<!_)){2,}",
+    re.IGNORECASE,
 )
 """A statement with a subject and a verb that refers to no other sentence."""
 _ITEM = re.compile(r"[-*+] |\d+\. ")
@@ -58,13 +60,13 @@ _FACT = re.compile(
 )
 """A line that begins a sentence and states a limit or a default."""
 _MAX_HEADING_WORDS = 6
-_CODE = re.compile(r"[`=(){}<>_:,]")
+_CODE = re.compile(r"[`=(){}<>_:,!]")
 """Signs of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
-    r"`(?P<name>-{0,2}[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
+    r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
 )
 _DOING = re.compile(
     r"(?:add|ask|avoid|bring|build|call|change|choose|configure|connect|create|customi[sz]e|debug|define|deploy|extend|"
@@ -98,8 +100,8 @@ def steps(space: Space, folder: Path, question: str, *, wait: bool) -> Iterator[
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
     yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
-    facts = [] if question else list(islice(_facts(Path.cwd()), _MAX_FACTS))
-    fact = next((one for one in facts if one.change.statement), next(iter(facts), None))
+    facts = iter(()) if question else islice(_facts(Path.cwd()), _MAX_FACTS)
+    fact = next((one for one in facts if one.change.statement), None)
     query = question or (fact.question if fact else _question(Path.cwd()))
     report = space.query("search", input={"text": query}, options={"limit": _BEST, "group": "source"})
     hits = tuple(hit.model_copy(update={"more": (), "flags": ()}) for hit in report.hits)
@@ -173,8 +175,9 @@ def _drift(space: Space, temporary: Path, change: _Change) -> Iterator[list[Inde
     copy.write_text(text.replace(words, change.after), encoding="utf-8")
     report = space.ingest("path", input={"path": str(folder)})
     at = _first_difference(words, change.after)
+    does = "changes" if change.after else "removes"
     yield [
-        line(("Later, a colleague who does not know the decision changes that line (here in a copy):", "italic")),
+        line((f"Later, a colleague who does not know the decision {does} that line (here in a copy):", "italic")),
         line(("- ", "red"), _around(words, at), indent=3),
         *([line(("+ ", "green"), _around(change.after, at), indent=3)] if change.after else []),
         line(""),
