@@ -119,11 +119,11 @@ def test_repository_map_is_not_counted_as_a_file():
 def test_routine_warnings_are_shown_only_on_request():
     warnings = (
         "path:/acme#a.lock: lock file: only its first lines are indexed",
-        "path:/acme#b.pdf: needs the extra pdf",
+        "path:/acme#b c.pdf: needs the extra pdf",
     )
     report = ingest_report(counts={"created": 2}, warnings=warnings)
     shown = ["".join(one.text.plain) for one in render_ingest(report)]
-    assert shown[1:] == ["warning: b.pdf: needs the extra pdf"]
+    assert shown[1:] == ["warning: b c.pdf: needs the extra pdf"]
     assert "lock file" in "".join(one.text.plain for one in render_ingest(report, verbose=True))
 
 

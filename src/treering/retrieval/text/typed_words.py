@@ -70,10 +70,11 @@ class TypedWords:
         not the manner of a request: `rarity` states how rare they are in general text.
         """
         quoted = set(_QUOTED.findall(self.task))
+        is_short = len(self.content_terms) <= TUNING.question.max_subject_terms
         wanted: dict[str, tuple[str, ...]] = {}
         for at, word, terms in self.words:
-            is_subject = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
-                word, rarity, begins=_begins(self.task, at)
+            is_subject = not self.content_terms.isdisjoint(terms) and (
+                _is_proper(word, begins=_begins(self.task, at)) or (is_short and _may_be_subject(word, rarity))
             )
             if word in quoted or _is_name(word) or is_subject:
                 wanted[word] = terms
@@ -115,18 +116,28 @@ def _is_name(word: str) -> bool:
     return _NAME_SIGN.search(word) is not None and not word[0].isdigit() and any(letter.isalpha() for letter in word)
 
 
-def _may_be_content_word(word: str, rarity: Rarity, *, begins: bool) -> bool:
-    plain = word.casefold()
+def _is_proper(word: str, *, begins: bool) -> bool:
+    """Return whether a word is an acronym, has a capital inside a sentence, or is of a script without spaces."""
     if not word.isascii():
         return 1 < len(word) <= TUNING.question.max_run_chars
-    if _ACRONYM.fullmatch(word):
-        return True
-    is_plain = plain.replace("-", "").isalpha() and plain not in _OF_REQUESTS
-    if not is_plain or plain in _CALENDAR or len(plain) < TUNING.question.min_subject_letters:
+    return bool(_ACRONYM.fullmatch(word)) or (word[:1].isupper() and not begins and _is_plain(word))
+
+
+def _may_be_subject(word: str, rarity: Rarity) -> bool:
+    plain = word.casefold()
+    if not (plain.isascii() and _is_plain(plain)) or _OF_MANNER.search(plain):
         return False
-    if word[0].isupper() and not begins:
-        return True
-    return rarity(plain) >= TUNING.question.min_subject_rarity and not _OF_MANNER.search(plain)
+    return max(map(rarity, plain.split("-"))) >= TUNING.question.min_subject_rarity
+
+
+def _is_plain(word: str) -> bool:
+    plain = word.casefold()
+    return (
+        len(plain) >= TUNING.question.min_subject_letters
+        and plain.replace("-", "").isalpha()
+        and plain not in _OF_REQUESTS
+        and plain not in _CALENDAR
+    )
 
 
 def _begins(task: str, at: int) -> bool:
