@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import parse_time, render_time
+from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.ports.ledger import AsOf, Selection
@@ -143,7 +143,7 @@ def nothing_recorded(call: Call, moment: AsOf) -> str:
     ledger = whole(call.engine.ledger)
     if moment is None or ledger.sequence(moment) or not ledger.sequence():
         return ""
-    return f"Nothing was recorded by then; the first entry is from {render_time(time_of(call, 1))}."
+    return f"Nothing was recorded by then; the first entry is from {time_of(call, 1):%Y-%m-%d %H:%M} UTC."
 
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:

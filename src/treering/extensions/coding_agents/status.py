@@ -10,17 +10,18 @@ from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, is_piped, opened
-from treering.surfaces.ingest_words import duration
 from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, shown_address
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.extensions.coding_agents import session_hooks
+    from treering.surfaces import ingest_words
     from treering.surfaces.cli import history
     from treering.verbs.query import space_status
 else:
     history = LazyModule("treering.surfaces.cli.history")
+    ingest_words = LazyModule("treering.surfaces.ingest_words")
     session_hooks = LazyModule("treering.extensions.coding_agents.session_hooks")
     space_status = LazyModule("treering.verbs.query.space_status")
 
@@ -95,9 +96,9 @@ _EMPTY = "Nothing has been read yet. Start with: treering add ."
 def _of_vectors(work: "space_status.VectorWork | None", pending: int) -> str:
     passages = counted_things(pending, "passage")
     if work is None:
-        return f"Not embedded yet: {passages}. Searches find them by words. Embed them with: treering vectors"
+        return f"Not embedded yet: {passages}. Searches find slightly less. Embed them with: treering vectors"
     minutes = work.minutes_left
-    left = f": about {duration(max(60 * minutes, 1))} left" if minutes is not None else ""
+    left = f": about {ingest_words.duration(max(60 * minutes, 1))} left" if minutes is not None else ""
     return f"Process {work.process} is embedding {passages}{left}. Searches work meanwhile."
 
 

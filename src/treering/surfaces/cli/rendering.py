@@ -109,8 +109,9 @@ def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) 
     """Show the brief; to people with short ids, unless `verbose`."""
     from treering.verbs.query.brief import LABEL_WIDTH  # the report comes from there
 
-    if not (report.text or report.warnings):
-        yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
+    if not report.text:
+        if not report.warnings:
+            yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
     elif fenced:
         yield line(report.text)
     else:
@@ -255,7 +256,7 @@ def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[Indente
 
 def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
-    if not report.changes:
+    if not (report.changes or report.warnings):
         yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
