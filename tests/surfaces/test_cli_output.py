@@ -337,3 +337,12 @@ def test_hit_in_a_mail_is_named_by_its_file(space, tmp_path):
     report = space.query("search", input={"text": "when does the flour arrive"})
     first = next(iter(render_search(report, fenced=False))).text.plain
     assert re.match(r"1  \S*flour\.eml  Delivery times > ", first)
+
+
+def test_left_out_lines_are_marked_in_the_column_of_numbers(space, tmp_path):
+    body = "".join(f"    step_{number} = {number}\n" for number in range(8))
+    (tmp_path / "retry.py").write_text(f"def run(task):\n{body}    return backoff_limit\n")
+    space.ingest("path", input={"path": str(tmp_path)})
+    report = space.query("search", input={"text": "backoff_limit"}, options={"lines": 2})
+    rows = [one.text.plain for one in render_search(report, fenced=False)]
+    assert rows[1:4] == ["       1  def run(task):", "       …", "      10      return backoff_limit"]
