@@ -1,5 +1,6 @@
 import pytest
 
+from treering.models.vocabulary import word_rarity
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import TypedWords, unknown_among
 
@@ -7,7 +8,7 @@ HERE = set(index_text("uploads are retried by parse_filter in core/filters.py; G
 
 
 def unknown(task):
-    return unknown_among(TypedWords.of(task).names(), HERE)
+    return unknown_among(TypedWords.of(task).names(word_rarity), HERE)
 
 
 @pytest.mark.parametrize(
@@ -23,11 +24,16 @@ def unknown(task):
         ("fix `retry` and `x`", ["x"]),
         ("see core/filters.py and core/plans.py", ["core/plans.py"]),
         ("a well-known thing", []),
-        ("a half-known thing", ["half-known"]),
+        ("a half-known thing", []),
+        ("a kafka-like thing", ["kafka-like"]),
         ("with all of this upload", []),
         ("", []),
         ("42 + 17", []),
         ("東京の天気", ["東京の天気"]),
+        ("which classes employ uploads in October", []),
+        ("the default of UPLOADs and JWTs, such as a jwt", ["JWTs", "jwt"]),
+        ("when does uploads.github.kafka_cap retry", ["uploads.github.kafka_cap"]),
+        ("when does core.parse_filter retry for 30s", []),
     ],
 )
 def test_what_is_not_known_is_named_as_typed(task, missing):

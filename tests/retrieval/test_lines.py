@@ -175,3 +175,9 @@ def test_shown_lines_are_ordered_few_and_contain_the_matches(lines, query, most)
     assert len(found.shown) <= most
     assert found.matched <= set(found.shown)
     assert all(place < len(lines) and lines[place].strip() for place in found.shown)
+
+
+def test_left_out_lines_are_marked_between_numbered_ones():
+    text = "\n".join(["def retry():", "    a = 1", "    b = 2", "    c = 3", "    limit = 5", "", "    return limit"])
+    rows = shown_lines(text, (0, 4, 6), frozenset({"limit"}), first_line=10, max_chars=240)
+    assert lines_as_text(rows) == "10- def retry():\n…\n14:     limit = 5\n16:     return limit"

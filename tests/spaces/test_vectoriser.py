@@ -324,3 +324,11 @@ def test_a_turn_makes_so_many_batches_and_leaves_the_rest(space, clock):
     assert space.leases.holder(VECTORS) is None
     vectoriser.take_turn(2)
     assert space.index.vectors.lag() == Lag(0, 3)
+
+
+def test_progress_is_reported_within_a_round(space, clock):
+    reports = []
+    slow = Slow(clock, space.leases, seconds=5)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, slow, clock, batch=1)
+    vectoriser.work_alone(lambda _what, done, total: reports.append((done, total)))
+    assert reports == [(1, 3), (2, 3), (3, 3), (3, 3)]

@@ -477,7 +477,30 @@ class TestTrying:
         out = stage.done("try").out
         assert "Read 1 file in " in out
         assert 'search "how does retry budget work?"' in out
-        assert 'Now stale: "We rely on: The budget is three calls a minute" (README.md:9 changed).' in out
+        assert 'Now stale: "The budget is three calls a minute" (README.md:9 changed).' in out
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "We publish it on\nPyPI, and any other services.",
+            "It is the default, and up to three are allowed.",
+            "- Up to 20 requests",
+            "The default is described in [limits][1].",
+            "Run the server with the default limit of 20.",
+            "The default of `--jobs` is:",
+        ],
+    )
+    def test_a_line_that_makes_no_sense_alone_is_no_statement(self, stage: Stage, line: str) -> None:
+        stage.write({"README.md": f"# Acme\n\n## Retry budget\n\n{line}\n"})
+        out = stage.done("try").out
+        assert 'decide "We rely on this line of README.md" --because README.md:' in out
+        assert "Now stale: " in out
+
+    def test_a_statement_that_makes_sense_alone_is_preferred(self, stage: Stage) -> None:
+        stage.write(
+            {"README.md": "# Acme\n\nUp to 20 of 30 things are there,\n\n`Acme` is the default\nclient here.\n"}
+        )
+        assert 'decide "Acme is the default client here" --because README.md:5' in stage.done("try").out
 
     @pytest.mark.parametrize(
         ("sentence", "question", "changed"),
@@ -572,7 +595,28 @@ class TestTheProcess:
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-        assert (process.returncode, said[:25]) == (130, "error: interrupted\nhint: ")
+        assert (process.returncode, said) == (130, "error: interrupted\n")
+
+    def test_ctrl_c_says_how_many_files_were_saved(self, stage: Stage) -> None:
+        stage.write({f"note{number}.md": f"Note {number} is about retries.\n" for number in range(3000)})
+        stage.done("init")
+        command = [sys.executable, "-m", "treering", "add", "."]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=stage.folder,
+            text=True,
+            preexec_fn=hear_ctrl_c,
+        )
+        while not (saved := stage.json("status")["objects"].get("source", {}).get("active", 0)):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        found = re.fullmatch(r"Saved ([\d,]+) files; run the command again to continue\.\nerror: interrupted\n", said)
+        assert process.returncode == 130
+        assert found
+        assert saved <= int(found[1].replace(",", "")) == stage.json("status")["objects"]["source"]["active"]
 
     def test_ctrl_c_is_told_where_a_library_makes_another_error_of_it(self, stage: Stage) -> None:
         code = """

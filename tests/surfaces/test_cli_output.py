@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from treering.surfaces.cli.printing import page
 from treering.surfaces.cli.rendering import render_search
 from treering.surfaces.cli.rendering_changes import render_ingest
 from treering.surfaces.cli.session import answer
-from treering.surfaces.ingest_words import duration, ingest_in_words
-from treering.verbs.ingest.report import IngestReport, ItemResult
+from treering.surfaces.ingest_words import duration, ingest_in_words, saved_in_words
+from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow
 
 README = "# Acme\n\nAcme retries three times.\n"
 ID = re.compile(r"(know|src|patch|work):[0-9a-z]{26}")
@@ -66,6 +67,42 @@ def test_ingest_is_reported_in_a_sentence(report, words):
     assert ingest_in_words(report, 12.3) == words
 
 
+def interrupted_job(counts, *, total=None, items=()):
+    at = datetime(2026, 11, 29, tzinfo=UTC)
+    times = {"started_at": at, "updated_at": at}
+    return JobRow(
+        id="job:1",
+        mode="repo",
+        scope="/",
+        target="acme",
+        state="interrupted",
+        done=sum(counts.values()),
+        total=total,
+        counts=counts,
+        items=items,
+        **times,
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (None, "Nothing was saved."),
+        (interrupted_job({"failed": 1, "unchanged": 4}), "Nothing was saved."),
+        (
+            interrupted_job({"created": 312, "skipped": 3}, total=487),
+            "Saved 312 of 487 files; run the command again to continue.",
+        ),
+        (
+            interrupted_job({"updated": 1, "created": 1}, items=(ItemResult(origin="repo:/acme", outcome="updated"),)),
+            "Saved 1 file; run the command again to continue.",
+        ),
+    ],
+)
+def test_interrupted_ingest_states_what_was_saved(job, words):
+    assert saved_in_words(job) == words
+
+
 @pytest.mark.parametrize("origin", ["repo:/acme#issues.jsonl#web-7", "file:/acme/issues.jsonl#web-7"])
 def test_parts_of_a_file_are_counted_as_items(origin):
     items = (ItemResult(origin=origin, outcome="created"),)
@@ -82,11 +119,11 @@ def test_repository_map_is_not_counted_as_a_file():
 def test_routine_warnings_are_shown_only_on_request():
     warnings = (
         "path:/acme#a.lock: lock file: only its first lines are indexed",
-        "path:/acme#b.pdf: needs the extra pdf",
+        "path:/acme#b c.pdf: needs the extra pdf",
     )
     report = ingest_report(counts={"created": 2}, warnings=warnings)
     shown = ["".join(one.text.plain) for one in render_ingest(report)]
-    assert shown[1:] == ["warning: b.pdf: needs the extra pdf"]
+    assert shown[1:] == ["warning: b c.pdf: needs the extra pdf"]
     assert "lock file" in "".join(one.text.plain for one in render_ingest(report, verbose=True))
 
 
@@ -205,16 +242,41 @@ def test_hint_never_repeats_the_typed_command(capsys):
     assert "hint: See: treering log" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "setting", [{"TREERING_PAGER": ""}, {"PAGER": "cat"}, {"TERM": "dumb"}, {printing.NO_PAGER: "1"}]
-)
-def test_no_pager_is_used_where_it_is_switched_off(monkeypatch, setting):
+@pytest.fixture
+def attended(tmp_path, monkeypatch):
+    """A terminal with a person and a pager that writes to the returned file."""
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    for name in ("TREERING_PAGER", "PAGER", "TERM", printing.NO_PAGER):
+    for name in ("TREERING_PAGER", printing.NO_PAGER, *printing.UNATTENDED):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("PAGER", f"sh -c 'cat > {tmp_path}/paged'")
+    return tmp_path / "paged"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"TREERING_PAGER": ""}, {"PAGER": "cat"}, {"PAGER": "head -n 10000 | cat"}, {"TERM": "dumb"}),
+        *({printing.NO_PAGER: "1"}, {"CLAUDECODE": "1"}, {"CODEX_THREAD_ID": "0199"}, {"AGENT": "1"}, {"CI": "true"}),
+    ],
+)
+@pytest.mark.usefixtures("attended")
+def test_no_pager_is_used_where_it_is_switched_off(monkeypatch, setting):
     for name, value in setting.items():
         monkeypatch.setenv(name, value)
     assert not page("line\n" * 100, screen_rows=24)
+
+
+def test_pager_opens_only_for_texts_longer_than_the_screen(attended):
+    assert not page("line\n" * 23, screen_rows=24)
+    assert page("line\n" * 24, screen_rows=24)
+    assert attended.read_text() == "line\n" * 24
+
+
+def test_agents_get_the_pager_that_they_name(attended, monkeypatch):
+    monkeypatch.setenv("CLAUDECODE", "1")
+    monkeypatch.setenv("TREERING_PAGER", f"sh -c 'cat > {attended}'")
+    assert page("line\n" * 100, screen_rows=24)
 
 
 SUGGESTED = re.compile(r"(?<!\w)treering(?P<words>(?: [a-z]+)+)(?P<flags>(?: --?[a-z-]+)*)")
@@ -253,14 +315,10 @@ class Terminal(StringIO):
 
 
 @pytest.mark.parametrize(("is_paged", "in_pager"), [(True, "line\n" * 100), (False, "")])
-def test_only_paged_answers_open_the_pager(tmp_path, monkeypatch, is_paged, in_pager):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv(printing.NO_PAGER, raising=False)
-    monkeypatch.setenv("TREERING_PAGER", f"sh -c 'cat > {tmp_path}/paged'")
+def test_only_paged_answers_open_the_pager(attended, monkeypatch, is_paged, in_pager):
     monkeypatch.setattr("sys.stdout", Terminal())
     answer(Access(), {}, [printing.line("line")] * 100, paged=is_paged)
-    shown = (tmp_path / "paged").read_text() if is_paged else ""
+    shown = attended.read_text() if is_paged else ""
     assert shown == in_pager
 
 
@@ -279,3 +337,12 @@ def test_hit_in_a_mail_is_named_by_its_file(space, tmp_path):
     report = space.query("search", input={"text": "when does the flour arrive"})
     first = next(iter(render_search(report, fenced=False))).text.plain
     assert re.match(r"1  \S*flour\.eml  Delivery times > ", first)
+
+
+def test_left_out_lines_are_marked_in_the_column_of_numbers(space, tmp_path):
+    body = "".join(f"    step_{number} = {number}\n" for number in range(8))
+    (tmp_path / "retry.py").write_text(f"def run(task):\n{body}    return backoff_limit\n")
+    space.ingest("path", input={"path": str(tmp_path)})
+    report = space.query("search", input={"text": "backoff_limit"}, options={"lines": 2})
+    rows = [one.text.plain for one in render_search(report, fenced=False)]
+    assert rows[1:4] == ["       1  def run(task):", "       …", "      10      return backoff_limit"]

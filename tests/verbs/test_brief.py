@@ -33,6 +33,18 @@ def test_brief_of_an_empty_space_is_empty(space):
     assert (report.status, report.text, report.sections) == ("empty", "", ())
 
 
+@pytest.mark.parametrize("mode", ["brief", "recent"])
+@pytest.mark.parametrize("moment", [0, "2001-01-01"])
+def test_reads_before_the_first_entry_say_that_nothing_was_recorded(space, mode, moment):
+    assert space.query(mode, options={"as_of": moment}).warnings == ()
+    settled(space, "Redelivery is counted by x-death")
+    report = space.query(mode, options={"as_of": moment})
+    (warning,) = report.warnings
+    assert warning.startswith("Nothing was recorded by then; the first entry is from 20")
+    assert report.status == "empty"
+    assert space.query(mode, options={"as_of": "2999-01-01"}).warnings == ()
+
+
 def test_brief_shows_rules_decisions_and_open_work(space):
     rule(space, "No new dependencies without an issue")
     settled(space, "Redelivery is counted by x-death")

@@ -28,6 +28,8 @@ _PATIENCE_LEASES = 3  # leases that another process may hold without progress
 _REST_SECONDS = 15.0
 """The maximal wait of a batch for other programs; much shorter than a lease."""
 _LOOKS_AT_LOAD = 1.0  # seconds
+_REPORT_SECONDS = 2.0
+"""The shortest time between progress reports within a round: each counts the waiting texts."""
 EMBEDDING = "embedding"
 """The name of the work in progress reports."""
 _INDEXING = "indexing"
@@ -82,6 +84,7 @@ class BackgroundVectoriser:
         self._wanted = False
         self._preferred: dict[int, None] = {}
         self._steps = 0
+        self._reported = 0.0
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -264,7 +267,8 @@ class BackgroundVectoriser:
                     return is_over()
                 self._embed_preferred()
                 self._embed_batch(batch)
-            self._tell(progress)
+                self._report_at_times(progress)
+            self._report(progress)
         return True
 
     def _embed_claimed(self, share: "_Share", is_over: Callable[[], bool], progress: Progress) -> bool:
@@ -276,7 +280,8 @@ class BackgroundVectoriser:
                     share.keep()
                     self._embed_preferred()
                     self._embed_batch(batch)
-                self._tell(progress)
+                    self._report_at_times(progress)
+                self._report(progress)
             return is_over() or not share.others_are_at_it()
         finally:
             share.give_back()
@@ -294,7 +299,12 @@ class BackgroundVectoriser:
         self._vectors.add({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
         self._steps += 1
 
-    def _tell(self, progress: Progress) -> None:
+    def _report_at_times(self, progress: Progress) -> None:
+        if self._clock.elapsed() - self._reported >= _REPORT_SECONDS:
+            self._report(progress)
+
+    def _report(self, progress: Progress) -> None:
+        self._reported = self._clock.elapsed()
         lag = self._vectors.lag()
         progress(EMBEDDING, lag.total - lag.pending, lag.total)
 

@@ -44,6 +44,8 @@ class QuestionTuning(NamedTuple):
     min_emphasis_mentions: int
     max_name_words: int
     min_subject_letters: int
+    min_subject_rarity: float
+    max_subject_terms: int
     max_run_chars: int
     min_distinct_letters: int
     min_name_end_chars: int

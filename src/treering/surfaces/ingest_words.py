@@ -4,10 +4,12 @@ from collections import Counter
 
 from treering.core.characters import unmarked
 from treering.core.counting import counted_things
-from treering.verbs.ingest.report import IngestReport, ItemResult, is_redaction
+from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow, is_redaction
 
 _KINDS = {"lock file": "lock files", "minified": "minified files", "generated": "generated files", "binary": "binaries"}
 _THINGS = {"repo": "file", "path": "file", "url": "page", "source": "text"}
+_SAVED = frozenset({"created", "updated", "moved", "removed", "proposed"})
+"""Outcomes of items that an ingest wrote."""
 _MAX_FILES = 3
 _MAX_TENTHS = 10
 _MAX_SECONDS = 120
@@ -33,6 +35,16 @@ def ingest_in_words(report: IngestReport, seconds: float | None = None) -> str:
     thing = "item" if any(map(_is_part, report.items)) else _THINGS.get(report.mode, "item")
     took = f" in {duration(seconds)}" if seconds is not None else ""
     return f"Read {counted_things(total, thing)}{took}: {counted}.{_redacted(report)}"
+
+
+def saved_in_words(job: JobRow | None) -> str:
+    """Return what an interrupted ingest saved. `job`: its job, or `None` if it wrote none."""
+    if job is None or not (saved := job.counts.keys() & _SAVED):
+        return "Nothing was saved."
+    number = sum(job.counts[outcome] for outcome in {*saved, "unchanged"} & job.counts.keys())
+    number -= any(map(is_map, job.items))
+    files = counted_things(job.total or number, _THINGS.get(job.mode, "item"))
+    return f"Saved {f'{number:,} of ' if job.total else ''}{files}; run the command again to continue."
 
 
 def _redacted(report: IngestReport) -> str:

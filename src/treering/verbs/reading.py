@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import parse_time, render_time
+from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.ports.ledger import AsOf, Selection
@@ -134,9 +134,16 @@ def recorded_later(call: Call, moment: AsOf) -> str:
     """Return a sentence for an empty answer about a point in history; empty for now."""
     if moment is None:
         return ""
-    empty = not whole(call.engine.ledger).sequence(moment)
-    begin = f"; the space was created at {render_time(time_of(call, 1))}" if empty else ""
-    return f"Nothing about it was recorded by then{begin}. `as_of` is the time of recording, not that of a message."
+    sentence = nothing_recorded(call, moment) or "Nothing about it was recorded by then."
+    return f"{sentence} `as_of` is the time of recording, not that of a message."
+
+
+def nothing_recorded(call: Call, moment: AsOf) -> str:
+    """Return a sentence if a point in history is before the first entry; else an empty text."""
+    ledger = whole(call.engine.ledger)
+    if moment is None or ledger.sequence(moment) or not ledger.sequence():
+        return ""
+    return f"Nothing was recorded by then; the first entry is from {time_of(call, 1):%Y-%m-%d %H:%M} UTC."
 
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:

@@ -16,10 +16,12 @@ from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.extensions.coding_agents import session_hooks
+    from treering.surfaces import ingest_words
     from treering.surfaces.cli import history
     from treering.verbs.query import space_status
 else:
     history = LazyModule("treering.surfaces.cli.history")
+    ingest_words = LazyModule("treering.surfaces.ingest_words")
     session_hooks = LazyModule("treering.extensions.coding_agents.session_hooks")
     space_status = LazyModule("treering.verbs.query.space_status")
 
@@ -92,12 +94,12 @@ _EMPTY = "Nothing has been read yet. Start with: treering add ."
 
 
 def _of_vectors(work: "space_status.VectorWork | None", pending: int) -> str:
-    missing = f"{pending:,} of the passages are not embedded yet"
+    passages = counted_things(pending, "passage")
     if work is None:
-        return f"{missing}. Embed them with: treering vectors"
+        return f"Not embedded yet: {passages}. Searches find slightly less. Embed them with: treering vectors"
     minutes = work.minutes_left
-    left = f", for about {counted_things(max(round(minutes), 1), 'more minute')}" if minutes is not None else ""
-    return f"{missing}; process {work.process} is embedding them{left}. To stop it: treering unlock vectors"
+    left = f": about {ingest_words.duration(max(60 * minutes, 1))} left" if minutes is not None else ""
+    return f"Process {work.process} is embedding {passages}{left}. Searches work meanwhile."
 
 
 def _of_role(protection: "space_status.SpaceProtection") -> str:

@@ -40,10 +40,10 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     """Count the words of a question in the scopes of the read."""
     if reach.at is not None:
         return KnownWords()  # the index has no counts of the past
-    names, words = question.typed.names(), question.typed.sought()
+    names, words = _names(question), question.typed.sought()
     terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
-    beside = _terms_beside_subject(question.text, found.counts)
+    beside = _terms_beside_subject(question.text, found.counts) | question.misspelt
     return KnownWords(
         tuple(unknown_among(names, found.counts)),
         WordsKnown.of({word: own for word, own in words.items() if not beside.issuperset(own)} or words, found.counts),
@@ -54,6 +54,17 @@ def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
             rarity_of_terms(question.typed, question.rarity),
         ),
     )
+
+
+def _names(question: Question) -> Mapping[str, tuple[str, ...]]:
+    """Return the names in a question, each with its index terms, without misspelt ones, whose terms were replaced.
+
+    A long one, such as an issue with a log, has many names that a space need not contain.
+    """
+    if is_long(question.text):
+        return {}
+    names = question.typed.names(question.rarity)
+    return {name: terms for name, terms in names.items() if not question.misspelt.issuperset(terms)}
 
 
 def rarity_of_terms(typed: TypedWords, rarity_of: Rarity) -> Mapping[str, float]:

@@ -151,14 +151,12 @@ def shown_lines(
 def lines_as_text(lines: Iterable[ShownLine]) -> str:
     """Write lines as a search in files does: `:` after the number of a line with words of the query, else `-`.
 
-    Lines outside of files have no number, and `…` marks omitted lines.
+    Lines outside of files have no number. `…` marks omitted lines.
     """
     rows: list[str] = []
     for line in lines:
-        if line.number:
-            rows.append(f"{line.number}{':' if line.words else '-'} {line.text}")
-        else:
-            rows += ["…", line.text] if line.after_gap else [line.text]
+        number = f"{line.number}{':' if line.words else '-'} " if line.number else ""
+        rows += [*(["…"] if line.after_gap else []), f"{number}{line.text}"]
     return "\n".join(rows)
 
 

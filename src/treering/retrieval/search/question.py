@@ -159,6 +159,8 @@ class Question:
     """Whether the embedder knows most of its words; otherwise the search uses only words and names."""
     rarity: Rarity = equally_rare
     """The rarity of words in general texts."""
+    misspelt: frozenset[str] = frozenset()
+    """Terms that were replaced by another spelling."""
 
     @cached_property
     def typed(self) -> TypedWords:
@@ -253,7 +255,8 @@ class Question:
             tuple(dict.fromkeys(meant.get(term, term) for term in terms))
             for terms in (self.terms.words, self.terms.emphasis)
         )
-        return replace(self, terms=replace(self.terms, words=words, emphasis=emphasis))
+        terms = replace(self.terms, words=words, emphasis=emphasis)
+        return replace(self, terms=terms, misspelt=frozenset(meant))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question with the vectors of its text followed by each lead. Costs one embedding per lead."""

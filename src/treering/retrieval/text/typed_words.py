@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.core.characters import label
+from treering.ports.models import Rarity
 from treering.retrieval.text.analysis import query_words
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
@@ -15,22 +16,9 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
 _SHOWN = 8
-# Words of requests and manners; it means nothing if a space does not contain them.
-_PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
-_OF_REQUESTS = frozenset(
-    """
-    actually add affect affects allow also anything apply applies avoid bad belong belongs best better big bit bug build
-    bugs call care change check clean code come comes concern concerns contain contains correct create current currently
-    default different document easy enough ensure error every everything example exist exists explain explicit extend
-    fails fast feature file find first fix follow follows function give gives goes good handle happen happens help hold
-    holds implement improve instead issue keep keeps kind know knows large last like likes list look make makes many
-    matter matters mean means mention mentions message method module move multiple need needs nice number often option
-    options part place possible prefer prefers prevent problem problems project proper properly quick reason refactor
-    remember remove rename replace report request review right safe same says second seem seems show shows simple slow
-    small something sometimes speak speaks sure support take takes talk talks tell tells test tests thing things think
-    thinks together update user users version want wants whether work works wrong write year years
-    """.split()
-)
+_OF_MANNER = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
+_OF_REQUESTS = frozenset({"affects", "bugs", "explicit", "prefers", "refactor", "rename"})
+"""Rare words of requests; it means nothing if a space does not contain them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +63,18 @@ class TypedWords:
         words = [(at, word, terms.get(word) or terms.setdefault(word, query_words(word))) for at, word in typed]
         return cls(task, tuple(words), frozenset(query_words(task)))
 
-    def names(self) -> Mapping[str, tuple[str, ...]]:
+    def names(self, rarity: Rarity) -> Mapping[str, tuple[str, ...]]:
         """Return the names that the task may be about, as typed, each with its index terms.
 
         Paths, identifiers and words in backquotes are names, and so are plain words that probably name the subject and
-        not the manner of a request.
+        not the manner of a request: `rarity` states how rare they are in general text.
         """
         quoted = set(_QUOTED.findall(self.task))
+        is_short = len(self.content_terms) <= TUNING.question.max_subject_terms
         wanted: dict[str, tuple[str, ...]] = {}
         for at, word, terms in self.words:
-            is_subject = not self.content_terms.isdisjoint(terms) and _may_be_content_word(
-                word, begins=_begins(self.task, at)
+            is_subject = not self.content_terms.isdisjoint(terms) and (
+                _is_proper(word, begins=_begins(self.task, at)) or (is_short and _may_be_subject(word, rarity))
             )
             if word in quoted or _is_name(word) or is_subject:
                 wanted[word] = terms
@@ -103,8 +92,8 @@ class TypedWords:
 def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
     """Return the distinct names that are not known, in order.
 
-    A name such as `foo_bar` is known as a whole, a hyphenated word if all of its parts are, and a run of characters
-    without spaces if any term of it is.
+    A name such as `foo_bar` is known as a whole, a hyphenated or dotted one also if all of its parts are, and a run of
+    characters without spaces if any term of it is.
     """
     known_terms = frozenset(known)
     unknown: dict[str, str] = {}
@@ -117,25 +106,38 @@ def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) ->
 def _is_known(name: str, terms: tuple[str, ...], known: frozenset[str]) -> bool:
     if not name.isascii():
         return any(term in known for term in terms)
-    parts = terms[1:] if "-" in name and not _is_name(name) else terms
-    return all(term in known for term in parts)
+    if name.isalnum():
+        return terms[0] in known  # the parts of `UUIDs` or `AMerican` are none
+    is_divided = ("." in name and "/" not in name) or ("-" in name and not _is_name(name))
+    return all(term in known for term in (terms[1:] if is_divided else terms))
 
 
 def _is_name(word: str) -> bool:
-    return _NAME_SIGN.search(word) is not None and any(letter.isalpha() for letter in word)
+    return _NAME_SIGN.search(word) is not None and not word[0].isdigit() and any(letter.isalpha() for letter in word)
 
 
-def _may_be_content_word(word: str, *, begins: bool) -> bool:
-    plain = word.casefold()
+def _is_proper(word: str, *, begins: bool) -> bool:
+    """Return whether a word is an acronym, has a capital inside a sentence, or is of a script without spaces."""
     if not word.isascii():
         return 1 < len(word) <= TUNING.question.max_run_chars
-    if _ACRONYM.fullmatch(word):
-        return True
-    is_plain = plain.replace("-", "").isalpha() and plain not in _OF_REQUESTS
-    if not is_plain or len(plain) < TUNING.question.min_subject_letters:
+    return bool(_ACRONYM.fullmatch(word)) or (word[:1].isupper() and not begins and _is_plain(word))
+
+
+def _may_be_subject(word: str, rarity: Rarity) -> bool:
+    plain = word.casefold()
+    if not (plain.isascii() and _is_plain(plain)) or _OF_MANNER.search(plain):
         return False
-    named = word[0].isupper() and not begins
-    return named or not _PLAIN.search(plain)
+    return max(map(rarity, plain.split("-"))) >= TUNING.question.min_subject_rarity
+
+
+def _is_plain(word: str) -> bool:
+    plain = word.casefold()
+    return (
+        len(plain) >= TUNING.question.min_subject_letters
+        and plain.replace("-", "").isalpha()
+        and plain not in _OF_REQUESTS
+        and plain not in _CALENDAR
+    )
 
 
 def _begins(task: str, at: int) -> bool:

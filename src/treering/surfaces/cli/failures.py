@@ -49,8 +49,8 @@ def tell_failure(error: TreeringError, given: Sequence[str]) -> int:
 
 
 def tell_interrupted() -> None:
-    """Report on stderr that Ctrl-C was pressed and that no data is lost."""
-    tell("error: interrupted\nhint: Changes so far are saved; run the command again to continue.")
+    """Report on stderr that Ctrl-C was pressed."""
+    tell("error: interrupted")
 
 
 def misuse(error: Exception) -> InvalidInput:

@@ -8,13 +8,15 @@ from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput
 from treering.surfaces.cli.calls import answer_report, call
 from treering.surfaces.cli.flags import Access, Note, WriteFlags
+from treering.surfaces.cli.printing import tell
 from treering.surfaces.cli.rendering_changes import render_ingest
 from treering.surfaces.cli.request import read_stdin
 from treering.surfaces.cli.session import answer, embed_later, may_work_later, watched
-from treering.surfaces.ingest_words import duration
+from treering.surfaces.ingest_words import duration, saved_in_words
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Envelope
 from treering.verbs.everyday import mode_of_path
+from treering.verbs.ingest.ingest import parsed_job
 from treering.verbs.ingest.report import IngestReport
 from treering.verbs.query.space_status import minutes_left
 
@@ -25,9 +27,14 @@ _MAX_LIST_BYTES = 1_000_000
 
 def ingest_and_answer(space: Space, envelope: Envelope, access: Access, writing: WriteFlags) -> int:
     """Ingest with a progress bar and print the report. Return the number of items that failed."""
-    begun = time.monotonic()
-    with watched(space) as busy:
-        report = call(busy, "ingest", envelope)
+    begun, started_at = time.monotonic(), space.engine.clock.now()
+    try:
+        with watched(space) as busy:
+            report = call(busy, "ingest", envelope)
+    except KeyboardInterrupt:
+        jobs = map(parsed_job, space.engine.jobs.recent(1, scope=envelope.scope))
+        tell(saved_in_words(next((job for job in jobs if job.started_at >= started_at), None)))
+        raise
     if not isinstance(report, IngestReport):
         answer_report(space, report, access)
         return 0

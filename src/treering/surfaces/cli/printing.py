@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 NO_PAGER = "TREERING_NO_PAGER"
 """The environment variable that `--no-pager` sets."""
+UNATTENDED = (
+    *("AI_AGENT", "AGENT", "CI"),
+    *("ANTIGRAVITY_AGENT", "AUGMENT_AGENT", "CLAUDECODE", "CLINE_ACTIVE", "CODEX_CI", "CODEX_SANDBOX"),
+    *("CODEX_THREAD_ID", "COPILOT_AGENT", "COPILOT_CLI", "CURSOR_AGENT", "GEMINI_CLI", "GOOSE_TERMINAL"),
+    *("OPENCODE", "QWEN_CODE"),
+)
+"""Variables that coding agents and CI set for their commands: nobody is there to leave a pager."""
 _MIN_COLUMNS = 20
 """Indents are reduced before text becomes narrower."""
 Part = str | tuple[str, str]
@@ -171,7 +178,8 @@ def _wrapped(console: "Console", one: IndentedLine) -> Iterator["Text"]:
 def page(text: str, *, screen_rows: int) -> bool:
     """Show a text in a pager if it is longer than the screen; return whether it was.
 
-    TREERING_PAGER names the pager, else PAGER, else `less`; an empty one, `cat` and `--no-pager` mean none.
+    TREERING_PAGER names the pager, else PAGER, else `less`; an empty one, one that ends with `cat` and `--no-pager`
+    mean none. Coding agents and CI get one only from TREERING_PAGER.
     """
     command = _pager()
     if not command or text.count("\n") < screen_rows:
@@ -190,5 +198,6 @@ def _pager() -> list[str]:
     # A pager without a keyboard could not be left.
     if os.environ.get(NO_PAGER) or os.environ.get("TERM") == "dumb" or not sys.stdin.isatty():
         return []
-    command = shlex.split(os.environ.get("TREERING_PAGER", os.environ.get("PAGER", "less")))
-    return [] if command == ["cat"] else command
+    usual = "" if any(map(os.environ.get, UNATTENDED)) else os.environ.get("PAGER", "less")
+    command = shlex.split(os.environ.get("TREERING_PAGER", usual))
+    return [] if command[-1:] == ["cat"] else command  # also `head -n 10000 | cat`, which Cursor sets

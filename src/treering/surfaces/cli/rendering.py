@@ -110,7 +110,8 @@ def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) 
     from treering.verbs.query.brief import LABEL_WIDTH  # the report comes from there
 
     if not report.text:
-        yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
+        if not report.warnings:
+            yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
     elif fenced:
         yield line(report.text)
     else:
@@ -255,7 +256,7 @@ def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[Indente
 
 def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
-    if not report.changes:
+    if not (report.changes or report.warnings):
         yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
@@ -421,10 +422,10 @@ def _quoted(text: str, origin: str, *, fenced: bool) -> str:
 
 
 def _answer(passage: ShownHit | ShownPassage, terms: frozenset[str]) -> Iterator[IndentedLine]:
-    """Show the lines of a passage that answer, with their numbers in a file; elsewhere `…` replaces other lines."""
+    """Show the lines of a passage that answer, with their numbers in a file; `…` replaces other lines."""
     for row in lines_shown_of(passage, terms, max_chars=limits.MAX_LINE_CHARS):
-        if row.after_gap and not row.number:
-            yield line(("…", "dim"), indent=3)
+        if row.after_gap:
+            yield line((f"{'…':>{_NUMBER_WIDTH if row.number else 4}}", "dim"))
         number = f"{row.number:>{_NUMBER_WIDTH}}  " if row.number else "   "
         yield line((number, "dim"), *_highlighted(row), hang=len(number))
 

@@ -41,7 +41,7 @@ _SHOWN: tuple[Outcome, ...] = ("failed", "skipped", "proposed")
 """Outcomes whose items are shown without -v."""
 _COUNTED: tuple[Outcome, ...] = ("created", "updated", "unchanged")
 """Outcomes whose items are never shown, only counted."""
-_OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S+?): (?P<message>.+)", re.DOTALL)
+_OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S[^\n]*?): (?P<message>.+)", re.DOTALL)
 _MAX_NAMES = 3
 _MAX_REASONS = 8
 _NAME_CHARS = 400

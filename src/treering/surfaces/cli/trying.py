@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -34,6 +34,7 @@ _EVERYWHERE = re.compile(
     r"contribut(?:ing|ors?)|changelog|(?:change|release) ?(?:log|notes)|documentation|docs|support|faq|credits|about|"
     r"requirements|(?:an? )?(?:simple )?examples?|demo|configuration|benchmarks?|donate|how to use|.*links|why .*|"
     r"links|authors?|acknowledge?ments|badges|sponsors?|resources|(?:getting )?help.*|overview|introduction|"
+    r"menu|screenshots?.*|quick ?start.*|"
     r"community.*|security.*|test(?:ing|s)|develop(?:ment|ing)|running .*tests.*|pull requests|code of conduct",
     re.IGNORECASE,
 )
@@ -42,20 +43,30 @@ _MAX_FACTS = 50
 """Sentences among which the first is chosen that fits on a line."""
 _NEXT_BLOCK = re.compile(r"\n\s*(?:\n|[-*+] |\d+\. |#)")
 _MARKUP = re.compile(r"^(?:[-*+]|\d+\.)\s+|\[(?P<link>[^\]]*)\]\([^)]*\)|[*`]|<[^>]*>")
-_TO_ITS_END = re.compile(r".+?[.!?](?=\s|$)")
+_TO_ITS_END = re.compile(r"(?P<words>.+?)(?:[.!](?=\s|$)|[?:])")
+_READS_WELL = re.compile(
+    r"(?!(?:And|Also|Another|Both|But|Here|However|If|Instead|Its|Note|Or|Otherwise|Please|See|So|Such|Their|Then|There"
+    r"|These|Those|Thus|Your)\b|.*\b(?:above|also|below|following)\b)(?=(?-i:[A-Z]))"
+    r"(?:(?!(?:I|it|that|there|these|they|this|we|you)\b)[\w'’/.-]+(?<!_),? ){1,8}?"
+    r"(?:is|are|has|have|can|cannot|must|should|will|does|may|allows|contains|creates|defaults|includes|lets|makes|needs"
+    r"|provides|reads|requires|returns|runs|sends|starts|stores|supports|takes|uses|writes)(?:,? [\w'’/.-]+(?<!_)){2,}",
+    re.IGNORECASE,
+)
+"""A statement with a subject and a verb that refers to no other sentence."""
+_ITEM = re.compile(r"[-*+] |\d+\. ")
 _SENTENCE = re.compile(r"^[*_`]{0,3}(?P<words>[A-Z][\w'-]*[`*]{0,2}(?: [\w'`*/-]+){4,})", re.MULTILINE)
 _FACT = re.compile(
     r"(?:[-*] |\d\. )?[`*_]{0,3}[A-Z][\w'`*,-]* (?=.*\b(?:default|at (?:most|least)|up to|limit(?:ed)?)\b)"
 )
 """A line that begins a sentence and states a limit or a default."""
 _MAX_HEADING_WORDS = 6
-_CODE = re.compile(r"[`=(){}<>_:,]")
+_CODE = re.compile(r"[`=(){}<>_:,!]")
 """Signs of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
-    r"`(?P<name>-{0,2}[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
+    r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
 )
 _DOING = re.compile(
     r"(?:add|ask|avoid|bring|build|call|change|choose|configure|connect|create|customi[sz]e|debug|define|deploy|extend|"
@@ -89,8 +100,8 @@ def steps(space: Space, folder: Path, question: str, *, wait: bool) -> Iterator[
     begun = time.monotonic()
     read = _ingest(space, wait=wait)
     yield [_typed("add ."), line(ingest_in_words(read, time.monotonic() - begun)), line("")]
-    facts = [] if question else list(islice(_facts(Path.cwd()), _MAX_FACTS))
-    fact = next((one for one in facts if one.change.is_plain), next(iter(facts), None))
+    facts = iter(()) if question else islice(_facts(Path.cwd()), _MAX_FACTS)
+    fact = next((one for one in facts if one.change.statement), None)
     query = question or (fact.question if fact else _question(Path.cwd()))
     report = space.query("search", input={"text": query}, options={"limit": _BEST, "group": "source"})
     hits = tuple(hit.model_copy(update={"more": (), "flags": ()}) for hit in report.hits)
@@ -103,11 +114,11 @@ def steps(space: Space, folder: Path, question: str, *, wait: bool) -> Iterator[
         yield [line('Ask about something that a text file of this folder contains: treering try "QUESTION"')]
         return
     with opened(file_address(folder / "copy.db"), create=True) as copies:
-        yield from _drift(copies, folder, min(changes, key=lambda change: change.rank))
+        yield from _drift(copies, folder, min(changes, key=lambda change: (not change.statement, change.rank)))
     yield [line("Nothing was stored. Start with: treering init && treering add .")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Change:
     """A plausible change of a line in a file. `after` is empty if the line is removed."""
 
@@ -117,21 +128,19 @@ class _Change:
     rank: int
     """How instructive the change is, the best first: a number, the opposite, another name, a removed line."""
 
-    @property
-    def sentence(self) -> str:
-        """The sentence that begins with the line, without Markdown."""
+    @cached_property
+    def statement(self) -> str:
+        """The sentence that begins with the line, without Markdown; empty if it does not make sense alone."""
         text = _text(self.file)
-        rest = _NEXT_BLOCK.split(text[text.index(self.before) :], maxsplit=1)[0]
-        plain = _MARKUP.sub(lambda match: match["link"] or "", " ".join(rest.split()))
+        above, _, below = text.partition(self.before)
+        line_above = "".join(above.splitlines()[-1:]).strip()
+        begins = not line_above or line_above.endswith((".", "!", "?", ":")) or _ITEM.match(self.before)
+        block = _NEXT_BLOCK.split(self.before + below, maxsplit=1)[0]
+        plain = _MARKUP.sub(lambda match: match["link"] or "", " ".join(block.split()))
         match = _TO_ITS_END.match(plain)
-        return (match[0] if match else plain).rstrip(".")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the sentence is short and complete, and contains the change."""
-        sentence = self.sentence
-        changes = _first_difference(self.before, self.after) < len(sentence)
-        return changes and len(sentence) <= _CHARS and not sentence.endswith(":")
+        sentence = match["words"] if match and is_prose_file(self.file.name) and begins else ""
+        changes = _first_difference(self.before, self.after) < len(sentence) <= _CHARS
+        return sentence if changes and match and match[0][-1] in ".!" and _READS_WELL.fullmatch(sentence) else ""
 
 
 def _drift(space: Space, temporary: Path, change: _Change) -> Iterator[list[IndentedLine]]:
@@ -146,7 +155,8 @@ def _drift(space: Space, temporary: Path, change: _Change) -> Iterator[list[Inde
     space.ingest("path", input={"path": str(folder)})
     matches = space.query("search", input={"text": words}, options={"limit": _LOOKED_AT, "filter": {"type": "source"}})
     evidence = next((hit for hit in matches.hits if words in hit.text), matches.hits[0])
-    title, where = f"We rely on: {_gist(change.sentence)}", f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
+    title = change.statement or f"We rely on this line of {path.as_posix()}"
+    where = f"{path}:{text[: text.index(words)].count(chr(10)) + 1}"
     space.crystallize(
         "knowledge",
         input={
@@ -165,8 +175,9 @@ def _drift(space: Space, temporary: Path, change: _Change) -> Iterator[list[Inde
     copy.write_text(text.replace(words, change.after), encoding="utf-8")
     report = space.ingest("path", input={"path": str(folder)})
     at = _first_difference(words, change.after)
+    does = "changes" if change.after else "removes"
     yield [
-        line(("Later, a colleague who does not know the decision changes that line (here in a copy):", "italic")),
+        line((f"Later, a colleague who does not know the decision {does} that line (here in a copy):", "italic")),
         line(("- ", "red"), _around(words, at), indent=3),
         *([line(("+ ", "green"), _around(change.after, at), indent=3)] if change.after else []),
         line(""),

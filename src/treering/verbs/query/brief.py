@@ -26,7 +26,7 @@ from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
 from treering.verbs.read_reports import ReadReport, altered_warnings
-from treering.verbs.reading import ReadOptions, selection_of, time_of
+from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 
@@ -79,6 +79,8 @@ class BriefReport(ReadReport):
 
 def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
+    if gap := nothing_recorded(call, options.moment(call.engine.time_zone)):
+        return BriefReport(verb="query", mode="brief", scope=call.scope, status="empty", warnings=(gap,))
     altered: Altered = {}
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}

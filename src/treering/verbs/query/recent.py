@@ -25,7 +25,7 @@ from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEvent, dated_event_of
 from treering.verbs.query.flagged import flagged
 from treering.verbs.read_reports import altered_warnings, scope_warnings
-from treering.verbs.reading import DayOptions, ReadOptions, selection_of, zone_of
+from treering.verbs.reading import DayOptions, ReadOptions, nothing_recorded, selection_of, zone_of
 from treering.verbs.scoped_ledger import whole
 
 _TICK = timedelta(microseconds=1)
@@ -151,7 +151,8 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    current = current_objects(call, heads, options.moment(call.engine.time_zone))
+    moment = options.moment(call.engine.time_zone)
+    current = current_objects(call, heads, moment)
     changes = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
     )
@@ -161,6 +162,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         scope=call.scope,
         status="ok" if changes else "empty",
         warnings=(
+            *filter(None, [nothing_recorded(call, moment)]),
             *scope_warnings(call, options, (head.scope for head in heads)),
             *flagged((change.id, (change.title, change.reason)) for change in changes),
             *altered_warnings(altered),
