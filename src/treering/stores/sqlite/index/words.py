@@ -114,7 +114,8 @@ def _with_removed(connection: apsw.Connection, table: str, keys: Collection[int]
 
 def _are_large(connection: apsw.Connection, table: str, segments: Collection[int]) -> bool:
     """Return whether segments are too large for a merge of single levels, which would only be repeated for all."""
-    pages = dict(connection.execute(f"SELECT segid, count(*) FROM {table}_idx GROUP BY segid"))  # noqa: S608 - our tables
+    sql = f"SELECT segid, count(*) FROM {table}_idx GROUP BY segid"  # noqa: S608 - our tables
+    pages: dict[int, int] = dict(connection.execute(sql))
     return sum(pages.get(segment, 0) for segment in segments) >= _LARGE_SHARE * sum(pages.values())
 
 
