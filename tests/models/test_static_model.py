@@ -56,6 +56,13 @@ def test_it_cuts_texts_into_the_tokens_of_the_built_in_model(text):
     assert _EMBEDDER.tokens(text) == (expected or [_TOKENIZER.token_to_id("[UNK]")])
 
 
+def test_it_cuts_each_common_character_as_the_built_in_model_does():
+    common = [chr(code) for code in range(0x20000) if static_model._COMMON.fullmatch(chr(code))]
+    texts = [text for one in common for text in (one, f"a{one}b", f"A{one}{one}.")]
+    expected = [_TOKENIZER.encode(text, add_special_tokens=False).ids or [100] for text in texts]
+    assert [_EMBEDDER.tokens(text) for text in texts] == expected
+
+
 def test_a_marker_of_the_tokenizer_in_a_text_is_plain_text():
     assert _TOKENIZER.token_to_id("[SEP]") not in _EMBEDDER.tokens("ends with [SEP] here")
 
@@ -67,9 +74,11 @@ def test_a_vector_is_the_sum_of_its_tokens_times_the_roots_of_their_counts():
     np.testing.assert_allclose(_EMBEDDER.embed_query("Bees bees hum"), expected / np.linalg.norm(expected), rtol=1e-6)
 
 
-def test_an_english_question_loads_neither_the_tokenizer_nor_the_runtime():
+def test_a_question_with_accents_and_signs_loads_neither_the_tokenizer_nor_the_runtime():
+    question = "Who\u2019s at the caf\u00e9 \u2014 \U0001f600?"
     program = (
-        "import sys; from treering.models.static_model import StaticEmbedder; StaticEmbedder().embed_query('Who?'); "
+        "import sys; from treering.models.static_model import StaticEmbedder; "
+        f"StaticEmbedder().embed_query({question!a}); "
         "sys.exit(any(name in sys.modules for name in ('onnxruntime', 'tokenizers')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

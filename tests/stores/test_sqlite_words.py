@@ -58,6 +58,18 @@ def test_words_of_a_large_segment_are_purged():
     assert lost_terms(connection) == {}
 
 
+def test_words_of_segments_that_are_being_merged_are_purged():
+    connection = full_text(range(1, 1_000), range(1_000, 2_000))
+    connection.execute("INSERT INTO passage_words(passage_words, rank) VALUES('usermerge', 2), ('merge', 1)")
+    connection.execute("DELETE FROM passage_words WHERE rowid = 77")
+    lists = [key for key in blocks(connection) if key >= 1 << 53]
+    assert len(lists) == 2, "a segment, and the beginning of the new one"
+    purge_words(connection, [77])
+    assert not contains(connection, 77)
+    assert contains(connection, 78)
+    assert lost_terms(connection) == {}
+
+
 def test_purging_rewrites_only_small_segments_if_these_have_the_words():
     connection = full_text(*(range(start, start + 100) for start in range(0, 1_600, 100)), [2_000], [2_001])
     before = blocks(connection)

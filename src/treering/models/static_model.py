@@ -14,6 +14,7 @@ from importlib.resources import as_file, files
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from unicodedata import category, normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,12 @@ With 8, the sum of 256 squares for `LONGEST` tokens is below 2 to the power of 6
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85]")
 _REMOVED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, 0x85))
-_WORDS = re.compile(r"[a-z0-9]+|[^a-z0-9]")
+_SIGNS = r"!-/:-@\[-`{-~\u00a1\u00a7\u00ab\u00b6\u00b7\u00bb\u00bf\u2010-\u2027"
+_WORDS = re.compile(rf"[^{_SIGNS}]+|[{_SIGNS}]")
+_COMMON = re.compile(
+    r"[!-~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u20a0-\u2307\u2500-\u2767\ufe0f\U0001f300-\U0001f6ff\U0001f900-\U0001f9ff]+"
+)
+"""Words of Latin letters, common signs and emoji. Loading the tokenizer for others takes 18 MB of memory."""
 
 
 class StaticEmbedder:
@@ -195,7 +201,7 @@ class _Words:
     """Splits texts into tokens like the built-in model's tokenizer, word by word.
 
     The tokenizer splits at white space first. Tokens are therefore cached by word, which is three times as fast. Words
-    that are not ASCII are split by the tokenizer itself, which is loaded on demand.
+    with characters that are not common are split by the tokenizer itself, which is loaded on demand.
     """
 
     place: Traversable
@@ -221,18 +227,25 @@ class _Words:
     def _remember(self, word: str) -> tuple[int, ...]:
         if len(self.known) >= _REMEMBERED:
             self.known.clear()
-        tokens = tuple(self._cut(word) if word.isascii() else self._cut_by_tokenizer(word))
+        tokens = tuple(self._cut(word) if _COMMON.fullmatch(word) else self._cut_by_tokenizer(word))
         self.known[word] = tokens
         return tokens
 
     def _cut(self, word: str) -> Iterable[int]:
-        return chain.from_iterable(map(self.parts.__getitem__, _WORDS.findall(word.lower())))
+        return chain.from_iterable(map(self.parts.__getitem__, _WORDS.findall(_folded(word))))
 
     def _cut_by_tokenizer(self, word: str) -> Sequence[int]:
         if self.tokenizer is None:
             self.tokenizer = shipped.load_tokenizer(shipped.verified(self.place, shipped.TOKENIZER), LONGEST)
         tokens: Sequence[int] = self.tokenizer.encode(word, add_special_tokens=False).ids
         return tokens
+
+
+def _folded(word: str) -> str:
+    """Return a word in lower case without accents."""
+    if word.isascii():
+        return word.lower()
+    return "".join(sign for sign in normalize("NFD", word) if category(sign) != "Mn").lower()
 
 
 def _together(texts: Iterable[Mapping[int, int]]) -> Iterator[list[Mapping[int, int]]]:

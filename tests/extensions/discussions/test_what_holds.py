@@ -346,10 +346,13 @@ def test_erased_words_do_not_stay_in_memory():
     assert not [one for one in gc.get_objects() if isinstance(one, Statement | ReplacingTurn) and "4711" in one.text]
 
 
-def test_erasure_drops_vectors_of_statements():
+def test_erasure_drops_vectors_and_words_of_statements():
     discussion = opened(open_space(channel="user"))
     tell(discussion, "my pin is 4711", "my pin is 4712 now")
     assert "4712" in discussion.state()
+    likeness.same_words("the plover nests", "the plover sings")
     assert likeness._vector.cache_info().currsize
+    assert likeness._words.cache_info().currsize
     discussion.delete([0, 1], erase=True)
     assert not likeness._vector.cache_info().currsize
+    assert not likeness._words.cache_info().currsize

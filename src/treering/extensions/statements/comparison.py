@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from treering.extensions.statements.likeness import cosine, word_signs
+from treering.extensions.statements.likeness import cosine, same_words, word_signs
 from treering.extensions.statements.pairs import (
     announces_change,
     differing,
@@ -15,7 +15,6 @@ from treering.extensions.statements.pairs import (
     is_certain,
     kinds_of,
     may_change,
-    same_words,
 )
 from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
@@ -133,7 +132,7 @@ def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
         "old words": len(old.text.split()),
         "old things": len(old.things),
         "old values": len(old.values),
-        "same words": same_words(new, old),
+        "same words": same_words(new.text, old.text),
         "messages": new.message - old.message,
         "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
     }

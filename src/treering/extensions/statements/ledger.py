@@ -112,7 +112,8 @@ class StatementLedger:
         for relation in relations:
             self._relate(relation)
         if statement.is_stated:
-            self._comparisons[statement.id] = comparison
+            # A copy does not have the chances, of which few are needed again.
+            self._comparisons[statement.id] = replace(comparison)
         self.append(new)
         return tuple(StatementLink.of(relation, new) for relation in relations) if known is None else known
 
@@ -125,10 +126,11 @@ class StatementLedger:
 
     def append(self, read: Statement) -> None:
         """Add a statement that was compared, whatever it changes."""
-        self.statements[read.id] = read
-        self._order.append(read.id)
+        identity = read.id
+        self.statements[identity] = read
+        self._order.append(identity)
         for topic in (*read.things, *(f"@{name}" for name in read.attributes)):
-            self._by_topic.setdefault(topic, []).append(read.id)
+            self._by_topic.setdefault(topic, []).append(identity)
 
     def about(self, topic: str) -> Sequence[_Id]:
         """Return the statements about a thing, retired ones included, oldest first."""

@@ -2,6 +2,7 @@
 
 import re
 
+from treering.extensions.statements.likeness import same_words
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
 from treering.extensions.statements.words import KIN
 
@@ -63,7 +64,7 @@ def announces_change(new: Statement) -> bool:
 
 def is_certain(new: Statement, old: Statement) -> bool:
     """Return whether a statement can only be about an earlier one: its subject, its attribute, or as a reply."""
-    is_alike = bool(new.subject) and new.subject == old.subject and same_words(new, old) >= MIN_SAME_WORDS
+    is_alike = bool(new.subject) and new.subject == old.subject and same_words(new.text, old.text) >= MIN_SAME_WORDS
     is_same_person = (new.author, new.owner) == (old.author, old.owner)
     is_same = is_alike or (is_same_person and have_same_attribute(new, old))
     if "change" in new.cues and is_same and not objections(new, old):
@@ -155,11 +156,6 @@ def has_own_thing(new: Statement, old: Statement) -> bool:
     """Return whether a statement names something of its own, and nothing of the other: `the deadline was moved`."""
     names = {word for value in new.values if value.kind in ("name", "address") for word in value.key.split()}
     return bool(new.things - new.inherited - names) and not new.things & old.things and not have_same_name(new, old)
-
-
-def same_words(new: Statement, old: Statement) -> float:
-    """Return the share of words that both have, small ones included: `Lena takes …` and `Omar takes …`."""
-    return len(new.words & old.words) / max(1, len(new.words | old.words))
 
 
 def kinds_of(one: Statement) -> set[ValueKind]:

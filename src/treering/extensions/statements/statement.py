@@ -2,12 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cached_property
 from typing import Literal
-
-from treering.extensions.statements.words import words_in
 
 Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "suggested", "asked", "hypothetical"]
 """What a sentence does with what it says. Only the first five say that something holds."""
@@ -23,6 +20,9 @@ RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns",
 _OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
 MIN_WORDS = 3
 """Words of a statement without values that says something by itself."""
+_SETS = ("subject", "topics", "attributes", "modifiers", "cues", "verbs", "inherited")
+_NOTHING: frozenset[str] = frozenset()
+_NO_KEYS: Mapping[ValueKind, frozenset[str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,14 @@ class StatedValue:
     last: date | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One sentence or clause of a message, and what it says about whom.
 
     `author` said it (in a quote: the person quoted), `owner` is the person it is about, empty for a group. `subject`
     holds the stems before the verb, `topics` all stems that are no values.
+
+    Thousands of statements stay in memory, so empty sets (216 bytes each) are one object.
     """
 
     message: int
@@ -86,6 +88,27 @@ class Statement:
     """The person who accepted it, if it was a suggestion."""
     begins: bool = True
     """Whether it is the first sentence of its message."""
+    has_substance: bool = field(init=False, repr=False, compare=False)
+    """Whether it says something by itself: `thx` and `dreading it` do not."""
+    is_own: bool = field(init=False, repr=False, compare=False)
+    """Whether it speaks in the first person."""
+    things: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The topics without verbs."""
+    keys: Mapping[ValueKind, frozenset[str]] = field(init=False, repr=False, compare=False)
+    """Its values by kind, for comparison."""
+
+    def __post_init__(self) -> None:
+        for name in _SETS:
+            if not getattr(self, name):
+                self._set(name, _NOTHING)
+        is_long = bool(self.topics) and len(self.text.split()) >= MIN_WORDS
+        self._set("has_substance", bool(self.values) or len(self.topics) > 1 or is_long)
+        self._set("is_own", _OWN.search(self.text) is not None)
+        self._set("things", self.topics if self.topics.isdisjoint(self.verbs) else self.topics - self.verbs)
+        self._set("keys", _keys_of(self.values) if self.values else _NO_KEYS)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def id(self) -> tuple[int, int]:
@@ -97,32 +120,10 @@ class Statement:
         """Whether it says that something holds."""
         return self.force in STATED
 
-    @cached_property
-    def has_substance(self) -> bool:
-        """Whether it says something by itself: `thx` and `dreading it` do not."""
-        is_long = bool(self.topics) and len(self.text.split()) >= MIN_WORDS
-        return bool(self.values) or len(self.topics) > 1 or is_long
 
-    @cached_property
-    def is_own(self) -> bool:
-        """Whether it speaks in the first person."""
-        return _OWN.search(self.text) is not None
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """All words of its text."""
-        return frozenset(words_in(self.text))
-
-    @cached_property
-    def things(self) -> frozenset[str]:
-        """The topics without verbs."""
-        return self.topics - self.verbs
-
-    @cached_property
-    def keys(self) -> Mapping[ValueKind, frozenset[str]]:
-        """Its values by kind, for comparison."""
-        kinds = {value.kind for value in self.values}
-        return {kind: frozenset(value.key for value in self.values if value.kind == kind) for kind in kinds}
+def _keys_of(values: tuple[StatedValue, ...]) -> Mapping[ValueKind, frozenset[str]]:
+    kinds = {value.kind for value in values}
+    return {kind: frozenset(value.key for value in values if value.kind == kind) for kind in kinds}
 
 
 @dataclass(frozen=True, slots=True)

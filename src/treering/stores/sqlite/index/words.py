@@ -43,6 +43,13 @@ _FIRST_LIST = 1 << 53
 """The number of the first page with removed passages in a table of FTS5."""
 
 
+_SEGMENT_BITS = 37
+"""The bits of the number of a page below the number of its segment."""
+
+
+_LARGE_SHARE = 1 / 8
+
+
 _ALL_PAGES = 1 << 30
 
 
@@ -83,21 +90,33 @@ def purge_words(connection: apsw.Connection, keys: Collection[int]) -> None:
     The cost grows with the segments: a passage that was added last is in a small one, most others are in the largest.
     """
     for table in FULL_TEXT:
-        if _contains_removed(connection, table, keys):
+        segments = _with_removed(connection, table, keys)
+        if segments and not _are_large(connection, table, segments):
             _merge(connection, table)
-            if _contains_removed(connection, table, keys):
-                connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+            segments = _with_removed(connection, table, keys)
+        if segments:
+            connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
 
-def _contains_removed(connection: apsw.Connection, table: str, keys: Collection[int]) -> bool:
-    """Return whether segments contain removed passages, which FTS5 lists until it rewrites the segment.
+def _with_removed(connection: apsw.Connection, table: str, keys: Collection[int]) -> set[int]:
+    """Return the segments that contain removed passages, which FTS5 lists until it rewrites the segment.
 
-    A page of such a list has the size of its numbers in the first byte, and begins with 8 bytes. Its number is beyond
-    those of the other pages of segments: https://sqlite.org/src/file/ext/fts5/fts5_index.c.
+    A page of such a list has the size of its numbers in the first byte, and begins with 8 bytes. Its number contains
+    that of the segment, and is beyond those of other pages: https://sqlite.org/src/file/ext/fts5/fts5_index.c.
     """
-    sql = f"SELECT block FROM {table}_data WHERE id >= ?"  # noqa: S608 - our tables
-    pages = (block for (block,) in connection.execute(sql, (_FIRST_LIST,)))
-    return any(np.isin(list(keys), np.frombuffer(page[8:], ">u4" if page[0] == 4 else ">u8")).any() for page in pages)
+    sql = f"SELECT id, block FROM {table}_data WHERE id >= ?"  # noqa: S608 - our tables
+    return {
+        (number - _FIRST_LIST) >> _SEGMENT_BITS
+        for number, page in connection.execute(sql, (_FIRST_LIST,))
+        if np.isin(list(keys), np.frombuffer(page[8:], ">u4" if page[0] == 4 else ">u8")).any()
+    }
+
+
+def _are_large(connection: apsw.Connection, table: str, segments: Collection[int]) -> bool:
+    """Return whether segments are too large for a merge of single levels, which would only be repeated for all."""
+    sql = f"SELECT segid, count(*) FROM {table}_idx GROUP BY segid"  # noqa: S608 - our tables
+    pages: dict[int, int] = dict(connection.execute(sql))
+    return sum(pages.get(segment, 0) for segment in segments) >= _LARGE_SHARE * sum(pages.values())
 
 
 def _merge(connection: apsw.Connection, table: str) -> None:
