@@ -1,23 +1,17 @@
 """A run of ingest: write readings in batches, and account for every item."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
-from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Node
+from treering.core.errors import Corrupt, TreeringError, Unavailable
+from treering.core.objects import Knowledge
 from treering.core.patch import (
-    AddLink,
-    Link,
-    Operation,
     Receipt,
-    RemoveLink,
-    Transition,
 )
 from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
@@ -27,23 +21,19 @@ from treering.ports.adapter import (
     Failed,
     Reading,
     Renamed,
-    RootNodes,
     RootRead,
     Skipped,
     SourceDraft,
     Unchanged,
     Vanished,
 )
-from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import JobsInCommits, fresh_id
-from treering.verbs.crystallize.submission import new_patch
-from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import bounded
 from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
-    commit_or_propose,
     reactivate,
     return_replaced,
     unmerged,
@@ -60,7 +50,7 @@ from treering.verbs.ingest.changes import (
 )
 from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
-from treering.verbs.ingest.known import node_key
+from treering.verbs.ingest.node_links import link_nodes_to_sources
 from treering.verbs.ingest.renames import drop_unmerged, follow_renames
 from treering.verbs.ingest.report import (
     IngestReport,
@@ -386,8 +376,7 @@ class Run:
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
-            changed = bool(self.account.patches)
-            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, changed=changed))
+            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, patches=self.account.patches))
 
     def _note_erased(self) -> None:
         """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""
@@ -484,91 +473,3 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     nothing: dict[str, Any] = dict.fromkeys(unchanged, ())
     result = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
     return Screened(replace(result.value, **unchanged), result.secrets) if result.secrets else Screened(draft)
-
-
-def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, changed: bool) -> list[Receipt]:
-    """Link nodes to their sources, and archive nodes without a subject.
-
-    If nothing `changed` and the root is linked to its node, everything was already linked, so nothing is read.
-    """
-    if not changed and _is_linked(writer, root_read):
-        return []
-    nodes = root_read.survey()
-    return retry_on_conflict(lambda: _settle(writer, root_read.origin, nodes))
-
-
-def _is_linked(writer: BatchWriter, root_read: RootRead) -> bool:
-    node, root = writer.known_sources.node(root_read.whole), writer.known_sources.source(root_read.origin)
-    if node is None or root is None:
-        return True  # nothing to link was read
-    return any(_ties(link, node.id) and link.source == root.id for link in writer.engine.ledger.links(node.id))
-
-
-def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]:
-    ledger = writer.engine.ledger
-    states = ledger.sources(scope=writer.scope, root=origin)
-    live = {name: state.id for name, state in states.items() if state.status != "archived"}
-    node_links = _NodeLinks(ledger, writer.scope, {**nodes.ties, nodes.whole: [origin]}, live, frozenset(live.values()))
-    receipts = []
-    everything = node_links.operations(nodes)
-    for start in range(0, len(everything), _MAX_OPERATIONS):
-        operations = everything[start : start + _MAX_OPERATIONS]
-        # They contain only ids of stored objects, so there is nothing to redact.
-        patch = new_patch(
-            writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False
-        ).value
-        receipt = commit_or_propose(patch, ledger)
-        receipts += [receipt] if receipt else []
-    return receipts
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeLinks:
-    """The wanted links of nodes, compared with the ledger."""
-
-    ledger: Ledger
-    scope: str
-    ties: Mapping[str, Sequence[str]]
-    live: Mapping[str, str]
-    """Ids of the root's current sources, by origin."""
-    ids: frozenset[str]
-    channels: dict[str, str] = field(default_factory=dict)
-    """The channels of patches by id; a patch may have written hundreds of links."""
-
-    def operations(self, root: RootNodes) -> list[Operation]:
-        """Return the missing operations."""
-        where = And((Compare("scope", "eq", self.scope), Compare("status", "eq", "active")))
-        nodes = self.ledger.select(Selection(scope=self.scope, types=("node",), where=where))
-        return [one for node in nodes if isinstance(node, Node) for one in self._of(node, root)]
-
-    def _of(self, node: Node, root: RootNodes) -> Iterator[Operation]:
-        key = node_key(node)
-        if key not in self.ties and not node.slug.startswith(root.prefix):
-            return
-        tied = {link.source: link for link in self.ledger.links(node.id) if _ties(link, node.id)}
-        wanted = {self.live[origin] for origin in self.ties.get(key, ()) if origin in self.live}
-        for source in sorted(wanted - tied.keys()):
-            yield AddLink(link=Link(type="about", source=source, target=node.id))
-        moved = [link for source, link in sorted(tied.items()) if source in self.ids and source not in wanted]
-        for link in moved:
-            if self._is_ours(link):
-                yield RemoveLink(link=Link(type="about", source=link.source, target=link.target))
-        present = root.present.get(node.kind)
-        if present is not None and node.slug not in present and self._is_left(node, tied):
-            yield Transition(id=node.id, expected_revision=node.revision, to="archived")
-
-    def _is_left(self, node: Node, tied: Mapping[str, Link]) -> bool:
-        """Return whether an adapter created the node, and no source of another root is linked to it."""
-        others = self.ledger.heads(tied.keys() - self.ids).values()
-        return node.origin_channel == "adapter" and all(head.status == "archived" for head in others)
-
-    def _is_ours(self, link: Link) -> bool:
-        """Return whether an adapter created the link; links by persons and agents are not removed."""
-        if link.patch_id not in self.channels:
-            with suppress(NotFound):
-                self.channels[link.patch_id] = self.ledger.patch(link.patch_id).source.channel
-        return self.channels.get(link.patch_id) == "adapter"
-
-
-def _ties(link: Link, node: str) -> bool:
-    return link.type == "about" and link.target == node and link.source.startswith("src:")

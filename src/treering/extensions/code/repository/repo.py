@@ -499,10 +499,15 @@ def _git_renames(plan: _Plan) -> dict[str, str]:
     if plan.known.commit is None or plan.commit is None:
         return {}
     try:
-        changes = plan.repository.diff(plan.repository.resolve(plan.known.commit), plan.commit)
+        before = plan.repository.resolve(plan.known.commit)
+        if plan.selection.worktree:
+            moved = plan.repository.renames_in_work_tree(before)
+        else:
+            changes = plan.repository.diff(before, plan.commit)
+            moved = {one.before: one.path for one in changes if one.kind == "renamed"}
     except TreeringError:  # without renames, the file is gone and another one is new
         return {}
-    return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
+    return {plan.origin(before): plan.origin(path) for before, path in moved.items()}
 
 
 def _is_attributes(entry: TreeEntry) -> bool:
