@@ -15,7 +15,7 @@ from treering.core.patch import (
 )
 from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
-from treering.core.versions import TreeView
+from treering.core.versions import SEVERAL, TreeView
 from treering.ports.adapter import (
     BranchRead,
     Failed,
@@ -27,6 +27,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
+from treering.ports.ledger import SourceState
 from treering.ports.runtime import JobsInCommits, fresh_id
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import bounded
@@ -246,7 +247,7 @@ class Run:
             return
         state = self._known_sources.source(draft.origin)
         earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
-        here = contents_here(state.fingerprint, read_of(draft.origin, self._writer.branches)) if state else None
+        here = self._contents_here(draft.origin, state) if state else None
         if state and here == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
@@ -265,13 +266,18 @@ class Run:
 
     def _mark_unchanged(self, origin: str, fingerprint: str) -> None:
         state = self._known_sources.source(origin)
-        here = contents_here(state.fingerprint, read_of(origin, self._writer.branches)) if state else fingerprint
         if origin in self._renames:
             self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
-        elif fingerprint and here != fingerprint:
+        elif fingerprint and state and self._contents_here(origin, state) != fingerprint:
             self._put(SourceOnBranch(origin, fingerprint))
         else:
-            self.account.add(ItemResult(origin=origin, outcome="unchanged"))
+            self.account.counts["unchanged"] += 1
+
+    def _contents_here(self, origin: str, state: SourceState) -> str | None:
+        """Return the stored contents of a source on the branch being read, or `None`."""
+        if not state.fingerprint.startswith(SEVERAL):
+            return state.fingerprint
+        return contents_here(state.fingerprint, read_of(origin, self._writer.branches))
 
     def _remove(self, origin: str, moved_to: str | None) -> None:
         earlier = self._renames.pop(origin, [])

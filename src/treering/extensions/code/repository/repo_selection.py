@@ -237,14 +237,19 @@ class FileReader:
 
 
 def snapshot(
-    repository: GitRepository, commit: str | None, selection: RepoSelection, reader: FileReader
+    repository: GitRepository,
+    commit: str | None,
+    entries: Sequence[TreeEntry],
+    selection: RepoSelection,
+    reader: FileReader,
 ) -> list[RepoItem]:
     """Return the files of a commit, or of the work tree if `selection` requests it, by path.
+
+    `entries` are the files of the commit.
 
     Files in a folder `.treering`, such as an exam, are excluded: an exam's questions would answer themselves. Raises
     `InvalidInput` without a work tree.
     """
-    entries = repository.entries(commit) if commit else ()
     items = {entry.path: RepoItem(entry, commit) for entry in entries if _NEVER_READ.isdisjoint(entry.path.split("/"))}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
