@@ -307,6 +307,13 @@ class TreeLookup(Protocol):
         """Return the paths that a commit changes since its history left another one; none if unknown."""
         ...
 
+    def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
+        """Return by its path at a commit the path of each file that was renamed since; none if unknown.
+
+        Files renamed and edited are found as git finds them, also before they are committed.
+        """
+        ...
+
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
         """Read the current contents of a file in a work tree; `None` if it is too large or may not be read."""
         ...

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from treering.core.errors import Corrupt, TreeringError, Unavailable
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Source
 from treering.core.patch import (
     Receipt,
 )
 from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
-from treering.core.versions import SEVERAL, TreeView
+from treering.core.versions import SEVERAL, TreeView, known_branches
 from treering.ports.adapter import (
     BranchRead,
     Failed,
@@ -27,7 +27,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.ports.ledger import SourceState
+from treering.ports.ledger import Head, SourceState
 from treering.ports.runtime import JobsInCommits, fresh_id
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import bounded
@@ -171,6 +171,7 @@ class Run:
             self._account_for(follow_renames(self._writer))
             for read, names in gone:
                 self._remove_branches(read, names)
+            self._return_undone()
             self._reactivate()
             self._note_lost()
             self._link_nodes()
@@ -281,6 +282,7 @@ class Run:
 
     def _remove(self, origin: str, moved_to: str | None) -> None:
         earlier = self._renames.pop(origin, [])
+        moved_to = moved_to or self._former_origin(origin)
         if moved_to is not None:
             self._moves[moved_to] = origin
             if earlier:
@@ -288,6 +290,15 @@ class Run:
             return
         for name in (origin, *earlier):
             self._archive(name)
+
+    def _former_origin(self, origin: str) -> str | None:
+        """Return the origin that a file had before it was renamed: an uncommitted rename may have been undone."""
+        state = self._known_sources.source(origin)
+        if state is None or state.revision == 1 or not self._writer.branches:
+            return None
+        before = (one.origin for one in self._engine.ledger.history(state.id) if isinstance(one, Source))
+        former = next((one for one in reversed([*before]) if one != origin), None)
+        return former if former not in self._moves else None
 
     def _archive(self, origin: str) -> None:
         if self._known_sources.source(origin):
@@ -341,6 +352,36 @@ class Run:
                 self.account.warnings.append(
                     f"{len(returned)} active again because what replaced it was archived: {', '.join(returned)}."
                 )
+
+    def _return_undone(self) -> None:
+        """Reactivate knowledge whose replacement became stale because its branch went back to earlier commits."""
+        undone = [] if self._writer.dry_run else [one for one in self.account.staled if self._is_undone(one)]
+        returned = return_replaced(
+            self._writer, undone, "The commits with its replacement were undone.", for_good=False
+        )
+        self._account_for(returned.values())
+        if returned:
+            self.account.warnings.append(
+                f"{len(returned)} active again because the commits with what replaced it were undone: "
+                f"{', '.join(returned)}."
+            )
+
+    def _is_undone(self, identity: str) -> bool:
+        """Return whether the files that knowledge cites are again as they were where the branch left its last reading.
+
+        After an amended commit they differ from it.
+        """
+        item = self._engine.ledger.get(identity)
+        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        heads = self._engine.ledger.heads({ref.source_id for ref in refs if ref.role == "supports"})
+        return bool(heads) and all(map(self._is_as_at_fork, heads.values()))
+
+    def _is_as_at_fork(self, head: Head) -> bool:
+        read = read_of(head.origin, self._writer.branches)
+        if read is None or read.fork is None or read.branch not in known_branches(read.known):
+            return False
+        contents = contents_here(head.fingerprint, read) if head.status == "active" else None
+        return contents == read.fork.get(head.origin)
 
     def _was_lost(self, identity: str, read: BranchRead) -> bool:
         """Return whether an earlier reading reported that the branch being read lost the lines of knowledge."""

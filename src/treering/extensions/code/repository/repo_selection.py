@@ -369,6 +369,11 @@ class RepositoryTrees:
             self._changed[key] = frozenset(paths)
         return self._changed[key]
 
+    def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
+        """Return by its path at a commit the path of each file that was renamed since."""
+        renames = self._compared(str(tree.top), lambda repository: repository.renames_in_work_tree(since))
+        return renames or {}
+
     def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
         """Compare commits in the repository at a place; `None` if that fails."""
         try:
