@@ -49,10 +49,11 @@ class History:
         often = [self.edit, self.edit, self.edit, self.branch, self.branch, self.switch, self.switch]
         merging = [self.merge, self.rebase, self.squash, self.cherry_pick]
         others = [self.rename, self.revert, self.force_push, self.remove, self.delete_branch]
+        others += [self.reset, self.rename_and_edit]
         made = self.chance.choice([*often, *merging, *others])
         try:
             made()
-        except subprocess.CalledProcessError:  # a conflict, or nothing to do: as it was
+        except (subprocess.CalledProcessError, IndexError):  # a conflict, or nothing to do: as it was
             for undo in ("merge", "rebase", "cherry-pick", "revert"):
                 with suppress(subprocess.CalledProcessError):
                     self.git(undo, "--abort")
@@ -101,6 +102,16 @@ class History:
         path = self.chance.choice(self.files())
         self.git("mv", path, f"moved/{self.chance.randint(0, 99)}.md" if "/" in path else f"docs/{path}")
         self.scratch.commit()
+
+    def rename_and_edit(self):
+        path = self.chance.choice(self.files())
+        name = f"moved/{self.chance.randint(100, 199)}.md"
+        text = (self.scratch.folder / path).read_text()
+        self.git("rm", "-q", path)
+        self.scratch.commit({name: f"# Moved\n\n{text}"})
+
+    def reset(self):
+        self.git("reset", "-q", "--hard", f"HEAD~{self.chance.randint(1, 2)}")
 
     def revert(self):
         self.git("revert", "--no-edit", "HEAD")
@@ -322,3 +333,15 @@ def test_reading_restores_links_that_others_changed(tmp_path, change):
         history.scratch.commit({"README.md": history.page("README.md")})
         ingest(space, history.scratch.folder)
         assert linked(space) == {*before, ("document", f"{node.slug.partition('/')[0]}/README.md", "README.md")}
+
+
+@pytest.mark.usefixtures("saving")
+def test_new_space_at_the_same_place_does_not_use_saved_links(tmp_path):
+    history = History(tmp_path, 1, CODE)
+    links = []
+    for _ in range(2):
+        with treering.open(str(tmp_path / "space.db"), background=False) as space:
+            ingest(space, history.scratch.folder)
+            links.append(linked(space))
+        (tmp_path / "space.db").unlink()
+    assert links[0] == links[1] != set()

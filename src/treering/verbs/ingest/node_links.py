@@ -11,7 +11,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Node
 from treering.core.patch import AddLink, Link, Operation, Receipt, RemoveLink, Transition
 from treering.ports.adapter import RootNodes, RootRead
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.batch import BatchWriter, commit_or_propose
@@ -88,10 +88,11 @@ class _SavedTies:
         if not isinstance(saved, dict):
             return None
         ledger = self.engine.ledger
-        events = list(ledger.events(after=int(saved["sequence"]), limit=_MAX_EVENTS))
-        if len(events) == _MAX_EVENTS or any(
-            event.target.startswith("node:") and event.patch_id not in patches for event in events
-        ):
+        events = list(ledger.events(after=saved["sequence"] - 1, limit=_MAX_EVENTS))
+        if not events or events[0].hash != saved["head"] or len(events) == _MAX_EVENTS:
+            return None  # another space at the same place, or too many events
+        del events[0]
+        if any(event.target.startswith("node:") and event.patch_id not in patches for event in events):
             return None
         heads = ledger.heads({event.target for event in events if event.target.startswith("src:")})
         before = {key: {self.root + path for path in paths} for key, paths in saved["ties"].items()}
@@ -102,7 +103,8 @@ class _SavedTies:
         """Save the links that were written up to a sequence number."""
         if self.engine.ready and sum(map(len, ties.values())) >= _MIN_SAVED:
             paths = {key: [origin.removeprefix(self.root) for origin in origins] for key, origins in ties.items()}
-            self.engine.ready.write(self._name, {"sequence": sequence, "ties": paths})
+            (last,) = self.engine.ledger.events(after=sequence - 1, limit=1)
+            self.engine.ready.write(self._name, {"sequence": sequence, "head": last.hash, "ties": paths})
 
     @property
     def _name(self) -> str:
@@ -134,9 +136,9 @@ class _NodeLinks:
 
     def _links_of_sources(self) -> dict[str, list[Link]]:
         links: dict[str, list[Link]] = {}
-        for source in self.live.values():
-            for link in self.ledger.links(source):
-                links.setdefault(link.target, []).append(link)
+        (found,) = self.ledger.read([ObjectRequest(links=tuple(self.live.values()))])
+        for link in chain.from_iterable(found.links.values()):
+            links.setdefault(link.target, []).append(link)
         return links
 
     def _of(self, node: Node, root: RootNodes, links: Mapping[str, Sequence[Link]] | None) -> Iterator[Operation]:
