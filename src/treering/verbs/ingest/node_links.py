@@ -16,6 +16,7 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.ingest.batch import BatchWriter, commit_or_propose
 from treering.verbs.ingest.known import node_key
+from treering.verbs.scoped_ledger import whole
 
 _MAX_OPERATIONS = 500
 _MAX_EVENTS = 10_000
@@ -88,7 +89,7 @@ class _SavedTies:
         if not isinstance(saved, dict):
             return None
         ledger = self.engine.ledger
-        events = list(ledger.events(after=saved["sequence"] - 1, limit=_MAX_EVENTS))
+        events = list(whole(ledger).events(after=saved["sequence"] - 1, limit=_MAX_EVENTS))
         if not events or events[0].hash != saved["head"] or len(events) == _MAX_EVENTS:
             return None  # another space at the same place, or too many events
         del events[0]
@@ -103,8 +104,8 @@ class _SavedTies:
         """Save the links that were written up to a sequence number."""
         if self.engine.ready and sum(map(len, ties.values())) >= _MIN_SAVED:
             paths = {key: [origin.removeprefix(self.root) for origin in origins] for key, origins in ties.items()}
-            (last,) = self.engine.ledger.events(after=sequence - 1, limit=1)
-            self.engine.ready.write(self._name, {"sequence": sequence, "head": last.hash, "ties": paths})
+            for last in whole(self.engine.ledger).events(after=sequence - 1, limit=1):
+                self.engine.ready.write(self._name, {"sequence": sequence, "head": last.hash, "ties": paths})
 
     @property
     def _name(self) -> str:
