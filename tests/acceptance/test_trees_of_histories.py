@@ -108,7 +108,7 @@ class History:
         name = f"moved/{self.chance.randint(100, 199)}.md"
         text = (self.scratch.folder / path).read_text()
         self.git("rm", "-q", path)
-        self.scratch.commit({name: f"# Moved\n\n{text}"})
+        self.scratch.commit({name: f"{text}\n{self.section(path, 'zenith')}"})
 
     def reset(self):
         self.git("reset", "-q", "--hard", f"HEAD~{self.chance.randint(1, 2)}")

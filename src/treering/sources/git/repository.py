@@ -43,6 +43,8 @@ EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
 _MOST_CONFIG = 10_000_000
+_MAX_UNTRACKED = 1_000
+"""Untracked files that are compared with deleted ones; git itself compares no more lines of so many files."""
 _COMPARED = ("diff", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules")
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
@@ -198,7 +200,8 @@ class GitRepository:
         if self.top is None:
             return {}
         untracked = [record[3:] for record in self._status(self.top, "all").split(b"\0") if record.startswith(b"?? ")]
-        if files := [name for name in untracked if not name.endswith(b"/")]:
+        files = [name for name in untracked if not name.endswith(b"/")]
+        if 0 < len(files) <= _MAX_UNTRACKED:
             noting = ("add", "--intent-to-add", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
             self._run("--literal-pathspecs", *noting, top=self.top, given=b"\0".join(files))
         listing = self._run(*_COMPARED, "--name-status", "--diff-filter=R", "-z", before, "--", top=self.top)
