@@ -313,3 +313,18 @@ def test_commit_of_a_rename_is_known_before_it_is_read(space, repository, edit):
     assert sections(space) == {
         "Stale": ["A call is tried three times (changed since: these lines of third.py are gone)"]
     }
+
+
+@pytest.mark.parametrize("edit", ["", "X = 1\n"])
+def test_revert_of_a_removed_file_restores_knowledge_that_another_branch_has(space, repository, edit):
+    repository.git("rm", "-q", "again.py")
+    repository.commit()
+    add(space, repository)
+    assert not is_current(space)
+    repository.commit({"again.py": f"{edit}{THREE}"})
+    add(space, repository)
+    line = 4 if edit else 3
+    assert (places(space), is_current(space), problems(space)) == ([f"again.py:{line}"], True, [])
+    switch(repository, "main")
+    assert (places(space), is_current(space)) == (["retry.py:3"], True)
+    space.engine.ledger.verify()
