@@ -107,6 +107,8 @@ class Vanished:
 
     origin: str
     moved_to: str | None = None
+    was_committed: bool = True
+    """Whether it was not only in a work tree, where a rename can be undone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,8 @@ class Run:
                 self._mark_unchanged(origin, fingerprint)
             case BranchRead():
                 self._writer.branches.append(reading)
-            case Vanished(origin, moved_to):
-                self._remove(origin, moved_to)
+            case Vanished(origin, moved_to, was_committed):
+                self._remove(origin, moved_to if was_committed else self._former_origin(origin))
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
             case RootRead():
@@ -282,7 +282,6 @@ class Run:
 
     def _remove(self, origin: str, moved_to: str | None) -> None:
         earlier = self._renames.pop(origin, [])
-        moved_to = moved_to or self._former_origin(origin)
         if moved_to is not None:
             self._moves[moved_to] = origin
             if earlier:
@@ -292,9 +291,9 @@ class Run:
             self._archive(name)
 
     def _former_origin(self, origin: str) -> str | None:
-        """Return the origin that a file had before it was renamed: an uncommitted rename may have been undone."""
+        """Return the origin that a file had before it was renamed; the rename may have been undone."""
         state = self._known_sources.source(origin)
-        if state is None or state.revision == 1 or not self._writer.branches:
+        if state is None or state.revision == 1:
             return None
         before = (one.origin for one in self._engine.ledger.history(state.id) if isinstance(one, Source))
         former = next((one for one in reversed([*before]) if one != origin), None)

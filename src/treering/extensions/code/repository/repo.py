@@ -412,7 +412,8 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         )
     else:
         yield _map(plan)
-    yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
+    for origin, moved_to in plan.moves.items():
+        yield Vanished(origin, moved_to, was_committed=moved_to is not None or _was_committed(plan, origin))
     unread: list[RepoItem] = []
     for place, item in enumerate(plan.selected):
         settled = _settled(plan, item, place)
@@ -480,6 +481,12 @@ def _is_uncommitted(plan: _Plan, origin: str) -> bool:
     file = place_in(top, path)
     exists = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
     return exists and path not in plan.committed_before
+
+
+def _was_committed(plan: _Plan, origin: str) -> bool:
+    """Return whether a file was in the commit read last, or that commit is unknown."""
+    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    return not plan.committed_before or path in plan.committed_before
 
 
 def _is_as_stored(plan: _Plan, origin: str, known: str) -> bool:
