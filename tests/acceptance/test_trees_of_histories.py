@@ -9,7 +9,10 @@ import pytest
 import treering
 from sources.git_scratch import Scratch
 from treering.core.objects import Knowledge, Source
+from treering.core.patch import Link, RemoveLink, Update
 from treering.ports.ledger import Selection, head_of
+from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.ingest import node_links
 from treering.verbs.trees import notes_of_objects, tree_of
 
 PATHS = ("a.md", "b.md", "docs/c.md", "docs/d.md")
@@ -20,13 +23,14 @@ STEPS = 14
 class History:
     """A repository that grows by random steps; `remote` is a bare repository that branches are pushed to."""
 
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed, paths=PATHS):
         self.chance = random.Random(seed)
+        self.paths = paths
         self.scratch = Scratch(folder / "work")
         self.git = self.scratch.git
         self.git("init", "-q", "--bare", str(folder / "remote.git"))
         self.git("remote", "add", "origin", str(folder / "remote.git"))
-        self.scratch.commit({path: self.page(path) for path in PATHS[:3]})
+        self.scratch.commit({path: self.page(path) for path in paths[:3]})
         self.branches = ["main"]
         self.branch()
         self.edit()
@@ -45,10 +49,11 @@ class History:
         often = [self.edit, self.edit, self.edit, self.branch, self.branch, self.switch, self.switch]
         merging = [self.merge, self.rebase, self.squash, self.cherry_pick]
         others = [self.rename, self.revert, self.force_push, self.remove, self.delete_branch]
+        others += [self.reset, self.rename_and_edit]
         made = self.chance.choice([*often, *merging, *others])
         try:
             made()
-        except subprocess.CalledProcessError:  # a conflict, or nothing to do: as it was
+        except (subprocess.CalledProcessError, IndexError):  # a conflict, or nothing to do: as it was
             for undo in ("merge", "rebase", "cherry-pick", "revert"):
                 with suppress(subprocess.CalledProcessError):
                     self.git(undo, "--abort")
@@ -69,7 +74,7 @@ class History:
         return self.chance.choice([one for one in self.branches if one != here] or [here])
 
     def edit(self):
-        path = self.chance.choice(PATHS)
+        path = self.chance.choice(self.paths)
         self.scratch.commit({path: self.page(path)})
 
     def branch(self):
@@ -97,6 +102,16 @@ class History:
         path = self.chance.choice(self.files())
         self.git("mv", path, f"moved/{self.chance.randint(0, 99)}.md" if "/" in path else f"docs/{path}")
         self.scratch.commit()
+
+    def rename_and_edit(self):
+        path = self.chance.choice(self.files())
+        name = f"moved/{self.chance.randint(100, 199)}.md"
+        text = (self.scratch.folder / path).read_text()
+        self.git("rm", "-q", path)
+        self.scratch.commit({name: f"{text}\n{self.section(path, 'zenith')}"})
+
+    def reset(self):
+        self.git("reset", "-q", "--hard", f"HEAD~{self.chance.randint(1, 2)}")
 
     def revert(self):
         self.git("revert", "--no-edit", "HEAD")
@@ -264,3 +279,69 @@ def test_two_spaces_that_read_different_branches_are_merged_to_one_that_answers_
                 assert held(ours, branch) == held(fresh, branch)
                 assert held(theirs, branch) == held(fresh, branch)
         assert ours.lint("audit").status == "ok"
+
+
+CODE = ("src/one/a.py", "src/two/b.py", "docs/guide.md", "src/two/c.py", "src/three/d.py", "tools/e.py", "README.md")
+
+
+def linked(space):
+    """Return the links between nodes and current sources: kind and name of the node, and the file."""
+    ledger = space.engine.ledger
+    nodes = [one for one in ledger.select(Selection(types=("node",))) if one.status == "active"]
+    links = [(node, link.source) for node in nodes for link in ledger.links(node.id) if link.target == node.id]
+    heads = ledger.heads({source for _, source in links})
+    origins = [(node, heads[source]) for node, source in links if source in heads]
+    return {(node.kind, node.slug, head.origin.partition("#")[2]) for node, head in origins if head.status == "active"}
+
+
+@pytest.fixture
+def saving(monkeypatch):
+    """Save the links of small repositories, too."""
+    monkeypatch.setattr(node_links, "_MIN_SAVED", 0)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("saving")
+def test_saved_links_change_no_links(tmp_path, seed):
+    history = History(tmp_path, seed, CODE)
+    with treering.open(str(tmp_path / "space.db"), background=False) as space, opened() as listing:
+        for _ in range(2 * STEPS):
+            history.step()
+            for one in (space, listing):
+                ingest(one, history.scratch.folder)
+            assert linked(space) == linked(listing) != set()
+        assert space.lint("audit").status == "ok"
+
+
+@pytest.mark.usefixtures("saving")
+@pytest.mark.parametrize("change", ["link", "node"])
+def test_reading_restores_links_that_others_changed(tmp_path, change):
+    history = History(tmp_path, 1, CODE)
+    with treering.open(str(tmp_path / "space.db"), background=False) as space:
+        ingest(space, history.scratch.folder)
+        engine, before = space.engine, linked(space)
+        node = next(one for one in engine.ledger.select(Selection(types=("node",))) if one.slug.endswith("/src/one"))
+        link = next(one for one in engine.ledger.links(node.id) if one.type == "about")
+        if change == "link":
+            operations = [RemoveLink(link=Link(type="about", source=link.source, target=link.target))]
+        else:
+            operations = [RemoveLink(link=Link(type="about", source=link.source, target=link.target))]
+            operations.append(Update(id=node.id, expected_revision=node.revision, changes={"aliases": ("first",)}))
+        engine.ledger.commit(new_patch(engine, operations, author=engine.author, reason="Test.").value)
+        assert linked(space) < before
+        history.scratch.commit({"README.md": history.page("README.md")})
+        ingest(space, history.scratch.folder)
+        assert linked(space) == {*before, ("document", f"{node.slug.partition('/')[0]}/README.md", "README.md")}
+
+
+@pytest.mark.usefixtures("saving")
+def test_new_space_at_the_same_place_does_not_use_saved_links(tmp_path):
+    history = History(tmp_path, 1, CODE)
+    links = []
+    for _ in range(2):
+        with treering.open(str(tmp_path / "space.db"), background=False) as space:
+            ingest(space, history.scratch.folder)
+            links.append(linked(space))
+        (tmp_path / "space.db").unlink()
+    assert links[0] == links[1] != set()

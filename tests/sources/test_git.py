@@ -312,7 +312,34 @@ def test_no_program_a_repository_names_is_run(scratch, tmp_path):
     list(repository.blobs(repository.entries(after)))
     assert repository.is_dirty()
     assert [change.path for change in repository.work_changes()] == ["a.py"]
+    scratch.write("b.py", (scratch.folder / "a.py").read_text())
+    (scratch.folder / "a.py").unlink()
+    repository.renames_in_work_tree(after)
     assert not marker.exists()
+
+
+def test_renames_in_the_work_tree_are_found_before_a_commit(scratch):
+    lines = "".join(f"line {number}\n" for number in range(20))
+    before = scratch.commit({"a.txt": lines, "b.txt": lines[:100], ".gitignore": "ignored/\n"})
+    scratch.git("mv", "a.txt", "staged [1].txt")
+    scratch.write("staged [1].txt", f"{lines}more\n")
+    scratch.write("deep/unstaged \u00fc*.txt", f"{lines[:100]}more\n")
+    (scratch.folder / "b.txt").unlink()
+    scratch.write("ignored/b.txt", lines)
+    index = (scratch.folder / ".git/index").read_bytes()
+    moved = open_repository(scratch.folder).renames_in_work_tree(before)
+    assert moved == {"a.txt": "staged [1].txt", "b.txt": "deep/unstaged \u00fc*.txt"}
+    assert (scratch.folder / ".git/index").read_bytes() == index
+
+
+def test_renames_are_found_next_to_a_nested_repository_and_in_a_sparse_checkout(scratch, tmp_path):
+    lines = "".join(f"line {number}\n" for number in range(20))
+    before = scratch.commit({"in/a.txt": lines, "out/b.txt": "left out\n"})
+    scratch.git("sparse-checkout", "set", "in")
+    scratch.git("mv", "in/a.txt", "in/c.txt")
+    Scratch(scratch.folder / "in/nested").commit({"a.txt": lines})
+    scratch.write("other/new.txt", "outside of the sparse checkout\n")
+    assert open_repository(scratch.folder).renames_in_work_tree(before) == {"in/a.txt": "in/c.txt"}
 
 
 def test_a_work_tree_named_by_configuration_outside_the_folder_is_not_taken(scratch):

@@ -426,6 +426,40 @@ def test_reset_behind_a_merge_restores_the_replaced_decision(space, repository):
     space.engine.ledger.verify()
 
 
+@pytest.mark.parametrize("file", ["retry.py", "new.py"])
+def test_reset_after_its_branch_was_deleted_restores_the_replaced_decision(space, repository, file):
+    before = repository.git("rev-parse", "HEAD")
+    branch(space, repository, "feature", {file: FIVE})
+    three = decision(space).object_id
+    new = space.replace(three, "A call is tried five times", because=[f"{file}:3"]).id
+    switch(repository, "main")
+    repository.git("merge", "-q", "feature")
+    merged = repository.git("rev-parse", "HEAD")
+    add(space, repository)
+    delete_feature(space, repository)
+    assert statuses(space, three, new) == ["superseded", "active"]
+    repository.git("reset", "-q", "--hard", before)
+    report = add(space, repository)
+    assert statuses(space, three, new) == ["active", "stale"]
+    assert state(space) == ("active", True, "")
+    assert any("because the commits with what replaced it were undone" in one for one in report.warnings)
+    assert add(space, repository).warnings == ()
+    repository.git("reset", "-q", "--hard", merged)
+    add(space, repository)
+    assert statuses(space, three, new) == ["superseded", "active"]
+    space.engine.ledger.verify()
+
+
+def test_amended_lines_of_a_replacement_do_not_restore_what_it_replaced(space, repository):
+    change_main(space, repository, {"new.py": FIVE})
+    three = decision(space).object_id
+    new = space.replace(three, "A call is tried five times", because=["new.py:3"]).id
+    repository.write("new.py", CODE.format(limit=6))
+    repository.git("commit", "-q", "-a", "--amend", "-m", "again")
+    add(space, repository)
+    assert statuses(space, three, new) == ["superseded", "stale"]
+
+
 def test_reset_restores_a_decision_about_another_file(space, repository):
     three, five = decide_on_feature(space, repository)
     supersede(space, three, five)

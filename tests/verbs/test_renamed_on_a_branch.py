@@ -257,3 +257,74 @@ def test_decision_about_a_changed_file_reads_no_other_files(space, repository, m
     refs = [EvidenceRef(source_id=source.id, segment_id=ledger.get(source.id).segments[0].segment_id)]
     monkeypatch.setattr(type(ledger), "sources", None, raising=False)
     assert [*with_other_paths(ledger, refs)] == refs
+
+
+def add_work_tree(space, repository):
+    return space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+
+
+@pytest.mark.parametrize("staged", [True, False])
+@pytest.mark.parametrize("name", ["main", "feature"])
+def test_uncommitted_rename_with_an_edit_is_followed(space, repository, name, staged):
+    switch(repository, name)
+    before = "retry.py" if name == "main" else "again.py"
+    if staged:
+        repository.git("mv", before, "third.py")
+    else:
+        (repository.folder / before).unlink()
+    repository.write("third.py", f"X = 1\n{THREE}")
+    assert (problems(space), is_current(space)) == ([], True)
+    assert add_work_tree(space, repository).staled == ()
+    assert (places(space), is_current(space), problems(space)) == (["third.py:4"], True, [])
+    repository.commit()
+    assert add(space, repository).staled == ()
+    assert (places(space), is_current(space), problems(space)) == (["third.py:4"], True, [])
+    switch(repository, "feature" if name == "main" else "main")
+    assert is_current(space)
+    space.engine.ledger.verify()
+
+
+def test_uncommitted_rename_without_the_cited_lines_makes_knowledge_stale(space, repository):
+    repository.git("mv", "again.py", "third.py")
+    repository.write("third.py", FIVE)
+    assert not is_current(space)
+    assert add_work_tree(space, repository).staled == (decision(space).object_id,)
+    assert not is_current(space)
+
+
+def test_undone_rename_returns_the_knowledge(space, repository):
+    repository.git("mv", "again.py", "third.py")
+    repository.write("third.py", f"X = 1\n{THREE}")
+    add_work_tree(space, repository)
+    repository.git("reset", "-q", "--hard")
+    add(space, repository)
+    assert (places(space), is_current(space), problems(space)) == (["again.py:3"], True, [])
+    switch(repository, "main")
+    assert (places(space), is_current(space)) == (["retry.py:3"], True)
+
+
+@pytest.mark.parametrize("edit", ["", "X = 1\n"])
+def test_commit_of_a_rename_is_known_before_it_is_read(space, repository, edit):
+    switch(repository, "main")
+    repository.git("mv", "retry.py", "third.py")
+    repository.commit({"third.py": f"{edit}{THREE}"})
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    repository.commit({"third.py": FIVE})
+    assert sections(space) == {
+        "Stale": ["A call is tried three times (changed since: these lines of third.py are gone)"]
+    }
+
+
+@pytest.mark.parametrize("edit", ["", "X = 1\n"])
+def test_revert_of_a_removed_file_restores_knowledge_that_another_branch_has(space, repository, edit):
+    repository.git("rm", "-q", "again.py")
+    repository.commit()
+    add(space, repository)
+    assert not is_current(space)
+    repository.commit({"again.py": f"{edit}{THREE}"})
+    add(space, repository)
+    line = 4 if edit else 3
+    assert (places(space), is_current(space), problems(space)) == ([f"again.py:{line}"], True, [])
+    switch(repository, "main")
+    assert (places(space), is_current(space)) == (["retry.py:3"], True)
+    space.engine.ledger.verify()

@@ -107,6 +107,8 @@ class Vanished:
 
     origin: str
     moved_to: str | None = None
+    was_committed: bool = True
+    """Whether it was not only in a work tree, where a rename can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +307,13 @@ class TreeLookup(Protocol):
 
     def changed(self, place: str, commit: str, *, since: str) -> Collection[str]:
         """Return the paths that a commit changes since its history left another one; none if unknown."""
+        ...
+
+    def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
+        """Return by its path at a commit the path of each file that was renamed since; none if unknown.
+
+        Files renamed and edited are found as git finds them, also before they are committed.
+        """
         ...
 
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:

@@ -1,7 +1,5 @@
 """Recognition of vendored code by its path."""
 
-from treering.ports.format import posix_path
-
 _VENDOR_FOLDERS = frozenset(
     "vendor vendored _vendor third_party third-party thirdparty node_modules bower_components site-packages".split()
 )
@@ -9,4 +7,4 @@ _VENDOR_FOLDERS = frozenset(
 
 def is_vendored(path: str) -> bool:
     """Return whether a path looks like a copy of another project."""
-    return not _VENDOR_FOLDERS.isdisjoint(posix_path(path).parts[:-1])
+    return not _VENDOR_FOLDERS.isdisjoint(path.split("/")[:-1])

@@ -71,7 +71,10 @@ class AskedTree:
     warnings: tuple[str, ...] = ()
     commit: str = ""
     """The commit at which the branch of the view was read."""
+    read_at: str = ""
+    """The commit at which the branch that is checked out was read."""
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
+    _moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def note_of_passage(self, head: Head, segment: Segment | None) -> str:
         """Return how a passage changed in the work tree since it was read; empty if it did not."""
@@ -158,6 +161,8 @@ class AskedTree:
             return ""
         path = self.view.path(head.origin)
         lying = self._file(path)
+        if lying and lying.data is None and (now := self._moved_to(path)):
+            path, lying = now, self._file(now)
         if lying is None:
             return ""
         if lying.data is None:
@@ -169,6 +174,12 @@ class AskedTree:
             text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
             return "" if find_lines(quote, text) else _gone_lines(path)
         return f"{CHANGED}{path} is a different file in the work tree now"
+
+    def _moved_to(self, path: str) -> str:
+        """Return the path that a file was renamed to since its branch was read; empty if it was not."""
+        if self.here and self.lookup and self.read_at and self.read_at not in self._moved:
+            self._moved[self.read_at] = self.lookup.moved(self.here, since=self.read_at)
+        return self._moved.get(self.read_at, {}).get(path, "")
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MAX_COMPARED:
@@ -479,7 +490,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
         remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
         warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
-        return AskedTree(later, here, lookup, (warning,) if ahead else ())
+        return AskedTree(later, here, lookup, (warning,) if ahead else (), read_at=known[here.branch])
     if same:
         return AskedTree(_view(repository, same, here.branch), here, lookup)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)

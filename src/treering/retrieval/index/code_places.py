@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import PurePosixPath
 from posixpath import dirname
 from typing import Literal, get_args
 
@@ -98,8 +97,10 @@ def _role_by_form(path: str, form: str) -> PlaceRole:
         return "example"
     if form == "data":
         return "data"
-    documents = any(part.lower() in ("doc", "docs") for part in PurePosixPath(path).parts[:-1])
-    return "documentation" if documents else CODE
+    return CODE if _DOCUMENTS.isdisjoint(path.lower().split("/")[:-1]) else "documentation"
+
+
+_DOCUMENTS = frozenset({"doc", "docs"})
 
 
 _TEST = re.compile(

@@ -43,6 +43,8 @@ EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
 _MOST_CONFIG = 10_000_000
+_MAX_UNTRACKED = 1_000
+"""Untracked files that are compared with deleted ones; git itself compares no more lines of so many files."""
 _COMPARED = ("diff", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules")
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
@@ -190,6 +192,21 @@ class GitRepository:
         )
         return list(_changes(iter(listing.split(b"\0"))))
 
+    def renames_in_work_tree(self, before: str) -> dict[str, str]:
+        """Return the new paths of files of a commit that were moved since, even if edited; new files may be untracked.
+
+        git compares only files of its index, so the untracked ones are noted in the private copy of it.
+        """
+        if self.top is None:
+            return {}
+        untracked = [record[3:] for record in self._status(self.top, "all").split(b"\0") if record.startswith(b"?? ")]
+        files = [name for name in untracked if not name.endswith(b"/")]
+        if 0 < len(files) <= _MAX_UNTRACKED:
+            noting = ("add", "--intent-to-add", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+            self._run("--literal-pathspecs", *noting, top=self.top, given=b"\0".join(files))
+        listing = self._run(*_COMPARED, "--name-status", "--diff-filter=R", "-z", before, "--", top=self.top)
+        return {one.before: one.path for one in _changes(iter(listing.split(b"\0")))}
+
     def merge_base(self, one: str, other: str) -> str | None:
         """Return the newest common ancestor of two commits, or `None`."""
         return self._ask("merge-base", one, other)
@@ -278,10 +295,10 @@ class GitRepository:
         done = run_git(arguments, self._git.environment(), folder=self._git.folder)
         return printable(done.stdout.removesuffix(b"\n")) or None if done.returncode == 0 else None
 
-    def _run(self, *arguments: str, top: Path | None = None) -> bytes:
+    def _run(self, *arguments: str, top: Path | None = None, given: bytes = b"") -> bytes:
         """Run git on committed data, or to compare the work tree `top`."""
         environment = self._git.comparing(top) if top else self._git.environment()
-        done = run_git(arguments, environment, folder=self._git.folder)
+        done = run_git(arguments, environment, folder=self._git.folder, given=given)
         if done.returncode == 0:
             return done.stdout
         if self._config.partial and arguments[0] != "status":

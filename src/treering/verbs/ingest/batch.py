@@ -279,11 +279,20 @@ def archive_unmerged(
     return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
 
 
-def return_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, Receipt]:
-    """Activate knowledge whose lines exist and whose replacements are archived; return the patches by its id."""
+def return_replaced(
+    writer: BatchWriter,
+    withdrawn: Iterable[str],
+    reason: str = "Its replacement was archived.",
+    *,
+    for_good: bool = True,
+) -> dict[str, Receipt]:
+    """Activate knowledge whose lines exist and whose replacements were withdrawn; return the patches by its id.
+
+    Unless they are withdrawn `for_good`, they replace it again when they are current again.
+    """
     ledger = writer.engine.ledger
     returned: dict[str, Receipt] = {}
-    for item in ledger.heads(one.target for identity in archived for one in _supersedes(identity, ledger)):
+    for item in ledger.heads(one.target for identity in withdrawn for one in _supersedes(identity, ledger)):
         old = ledger.get(item)
         by = [one for one in ledger.links(item) if (one.type, one.target) == ("supersedes", item)]
         heads = ledger.heads(one.source for one in by).values()
@@ -292,11 +301,13 @@ def return_replaced(writer: BatchWriter, archived: Iterable[str]) -> dict[str, R
         if any(head.status in CURRENT["knowledge"] for head in heads):
             continue
         if not (refs := _restored_evidence(old, writer)):
-            returned |= return_replaced(writer, [item])  # it replaced knowledge that may have its lines
+            returned |= return_replaced(
+                writer, [item], reason, for_good=for_good
+            )  # it replaced knowledge that may have its lines
             continue
         stale = Transition(id=item, expected_revision=old.revision, to="stale")
-        operations = [*(RemoveLink(link=one) for one in by), stale, *_activation(old, refs)]
-        if receipt := committed(operations, "Its replacement was archived.", writer):
+        unlinked = [RemoveLink(link=one) for one in by if for_good]
+        if receipt := committed([*unlinked, stale, *_activation(old, refs)], reason, writer):
             returned[item] = receipt
     return returned
 

@@ -122,7 +122,7 @@ class SourceChanges:
         self._evidence: dict[str, Knowledge] = {}
         self._archived: set[str] = set()
         self.renamed: dict[str, str] = {}
-        """By id of a source whose file has another path on the branch now, the id of the source with that path."""
+        """By id of a source whose file is another source on the branch now, such as a renamed one, the id of that."""
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
         try:
@@ -276,6 +276,8 @@ class SourceChanges:
         fields = self._fields(draft, versions_after(None, read, draft.fingerprint))
         source = Source(**stamps, **fields, segments=segments)
         self._operations.append(Create(object=source))
+        if read and (before := self._known_sources.archived(draft.origin)):
+            self.renamed[before] = source.id  # a removed file is back, as after a revert
         for known in draft.knowledge:
             self._state(self._claim(known, source.id, segments))
         return source.id

@@ -24,6 +24,7 @@ class KnownSources:
         self._scope = scope
         self._root = root
         self._roots = [root] if root is not None else []
+        self._archived: dict[str, str] = {}
         self._sources: dict[str, SourceState | None] = dict(self.below(root)) if root is not None else {}
         self._unsure: set[str] = set()
         self._nodes: dict[str, Node] | None = None
@@ -144,7 +145,12 @@ class KnownSources:
     def below(self, root: str) -> dict[str, SourceState]:
         """Return the sources at and below a root that are not archived, by origin."""
         sources = self._ledger.sources(scope=self._scope, root=root)
+        self._archived |= {origin: state.id for origin, state in sources.items() if state.status == "archived"}
         return {origin: state for origin, state in sources.items() if _unless_archived(state)}
+
+    def archived(self, origin: str) -> str | None:
+        """Return the id of an archived source with this origin, if one was seen."""
+        return self._archived.get(origin)
 
     def _select(self, kind: str, where: Filter) -> Iterable[Object]:
         here = And((Compare("scope", "eq", self._scope), where))

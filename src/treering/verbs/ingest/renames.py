@@ -14,6 +14,7 @@ from treering.verbs.ingest.known import is_live
 
 OTHER_PATH = "The file has another path on a branch."
 """The reason of patches that add evidence in renamed files."""
+_BACK = "A removed file is back."
 
 
 def follow_renames(writer: BatchWriter) -> Iterator[Receipt]:
@@ -26,7 +27,8 @@ def follow_renames(writer: BatchWriter) -> Iterator[Receipt]:
         for item in filter(is_live, writer.known_sources.citing(before)):
             source = writer.known_sources.whole(now)
             refs = united(one for ref in item.evidence_refs for one in _followed(ref, before, source, ledger))
-            yield from _with_evidence(item, refs, OTHER_PATH, writer)
+            is_back = ledger.heads([before])[before].origin == source.origin
+            yield from _with_evidence(item, refs, _BACK if is_back else OTHER_PATH, writer)
 
 
 def drop_unmerged(writer: BatchWriter, sources: Collection[str]) -> Iterator[Receipt]:

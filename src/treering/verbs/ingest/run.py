@@ -1,49 +1,40 @@
 """A run of ingest: write readings in batches, and account for every item."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from treering.core.errors import Corrupt, NotFound, TreeringError, Unavailable
-from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Node
+from treering.core.errors import Corrupt, TreeringError, Unavailable
+from treering.core.objects import Knowledge, Source
 from treering.core.patch import (
-    AddLink,
-    Link,
-    Operation,
     Receipt,
-    RemoveLink,
-    Transition,
 )
 from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
-from treering.core.versions import TreeView
+from treering.core.versions import SEVERAL, TreeView, known_branches
 from treering.ports.adapter import (
     BranchRead,
     Failed,
     Reading,
     Renamed,
-    RootNodes,
     RootRead,
     Skipped,
     SourceDraft,
     Unchanged,
     Vanished,
 )
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Head, SourceState
 from treering.ports.runtime import JobsInCommits, fresh_id
-from treering.verbs.crystallize.submission import new_patch
-from treering.verbs.engine import Engine, retry_on_conflict
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import bounded
 from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
-    commit_or_propose,
     reactivate,
     return_replaced,
     unmerged,
@@ -60,7 +51,7 @@ from treering.verbs.ingest.changes import (
 )
 from treering.verbs.ingest.erased import ErasedPart, ErasedTexts, forget
 from treering.verbs.ingest.inline_items import recalled_warning
-from treering.verbs.ingest.known import node_key
+from treering.verbs.ingest.node_links import link_nodes_to_sources
 from treering.verbs.ingest.renames import drop_unmerged, follow_renames
 from treering.verbs.ingest.report import (
     IngestReport,
@@ -180,6 +171,7 @@ class Run:
             self._account_for(follow_renames(self._writer))
             for read, names in gone:
                 self._remove_branches(read, names)
+            self._return_undone()
             self._reactivate()
             self._note_lost()
             self._link_nodes()
@@ -231,8 +223,8 @@ class Run:
                 self._mark_unchanged(origin, fingerprint)
             case BranchRead():
                 self._writer.branches.append(reading)
-            case Vanished(origin, moved_to):
-                self._remove(origin, moved_to)
+            case Vanished(origin, moved_to, was_committed):
+                self._remove(origin, moved_to if was_committed else self._former_origin(origin))
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
             case RootRead():
@@ -256,7 +248,7 @@ class Run:
             return
         state = self._known_sources.source(draft.origin)
         earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
-        here = contents_here(state.fingerprint, read_of(draft.origin, self._writer.branches)) if state else None
+        here = self._contents_here(draft.origin, state) if state else None
         if state and here == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
@@ -275,13 +267,18 @@ class Run:
 
     def _mark_unchanged(self, origin: str, fingerprint: str) -> None:
         state = self._known_sources.source(origin)
-        here = contents_here(state.fingerprint, read_of(origin, self._writer.branches)) if state else fingerprint
         if origin in self._renames:
             self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
-        elif fingerprint and here != fingerprint:
+        elif fingerprint and state and self._contents_here(origin, state) != fingerprint:
             self._put(SourceOnBranch(origin, fingerprint))
         else:
-            self.account.add(ItemResult(origin=origin, outcome="unchanged"))
+            self.account.counts["unchanged"] += 1
+
+    def _contents_here(self, origin: str, state: SourceState) -> str | None:
+        """Return the stored contents of a source on the branch being read, or `None`."""
+        if not state.fingerprint.startswith(SEVERAL):
+            return state.fingerprint
+        return contents_here(state.fingerprint, read_of(origin, self._writer.branches))
 
     def _remove(self, origin: str, moved_to: str | None) -> None:
         earlier = self._renames.pop(origin, [])
@@ -292,6 +289,15 @@ class Run:
             return
         for name in (origin, *earlier):
             self._archive(name)
+
+    def _former_origin(self, origin: str) -> str | None:
+        """Return the origin that a file had before it was renamed; the rename may have been undone."""
+        state = self._known_sources.source(origin)
+        if state is None or state.revision == 1:
+            return None
+        before = (one.origin for one in self._engine.ledger.history(state.id) if isinstance(one, Source))
+        former = next((one for one in reversed([*before]) if one != origin), None)
+        return former if former not in self._moves else None
 
     def _archive(self, origin: str) -> None:
         if self._known_sources.source(origin):
@@ -346,6 +352,36 @@ class Run:
                     f"{len(returned)} active again because what replaced it was archived: {', '.join(returned)}."
                 )
 
+    def _return_undone(self) -> None:
+        """Reactivate knowledge whose replacement became stale because its branch went back to earlier commits."""
+        undone = [] if self._writer.dry_run else [one for one in self.account.staled if self._is_undone(one)]
+        returned = return_replaced(
+            self._writer, undone, "The commits with its replacement were undone.", for_good=False
+        )
+        self._account_for(returned.values())
+        if returned:
+            self.account.warnings.append(
+                f"{len(returned)} active again because the commits with what replaced it were undone: "
+                f"{', '.join(returned)}."
+            )
+
+    def _is_undone(self, identity: str) -> bool:
+        """Return whether the files that knowledge cites are again as they were where the branch left its last reading.
+
+        After an amended commit they differ from it.
+        """
+        item = self._engine.ledger.get(identity)
+        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        heads = self._engine.ledger.heads({ref.source_id for ref in refs if ref.role == "supports"})
+        return bool(heads) and all(map(self._is_as_at_fork, heads.values()))
+
+    def _is_as_at_fork(self, head: Head) -> bool:
+        read = read_of(head.origin, self._writer.branches)
+        if read is None or read.fork is None or read.branch not in known_branches(read.known):
+            return False
+        contents = contents_here(head.fingerprint, read) if head.status == "active" else None
+        return contents == read.fork.get(head.origin)
+
     def _was_lost(self, identity: str, read: BranchRead) -> bool:
         """Return whether an earlier reading reported that the branch being read lost the lines of knowledge."""
         item = self._engine.ledger.get(identity)
@@ -386,8 +422,7 @@ class Run:
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
-            changed = bool(self.account.patches)
-            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, changed=changed))
+            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, patches=self.account.patches))
 
     def _note_erased(self) -> None:
         """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""
@@ -484,91 +519,3 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     nothing: dict[str, Any] = dict.fromkeys(unchanged, ())
     result = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
     return Screened(replace(result.value, **unchanged), result.secrets) if result.secrets else Screened(draft)
-
-
-def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, changed: bool) -> list[Receipt]:
-    """Link nodes to their sources, and archive nodes without a subject.
-
-    If nothing `changed` and the root is linked to its node, everything was already linked, so nothing is read.
-    """
-    if not changed and _is_linked(writer, root_read):
-        return []
-    nodes = root_read.survey()
-    return retry_on_conflict(lambda: _settle(writer, root_read.origin, nodes))
-
-
-def _is_linked(writer: BatchWriter, root_read: RootRead) -> bool:
-    node, root = writer.known_sources.node(root_read.whole), writer.known_sources.source(root_read.origin)
-    if node is None or root is None:
-        return True  # nothing to link was read
-    return any(_ties(link, node.id) and link.source == root.id for link in writer.engine.ledger.links(node.id))
-
-
-def _settle(writer: BatchWriter, origin: str, nodes: RootNodes) -> list[Receipt]:
-    ledger = writer.engine.ledger
-    states = ledger.sources(scope=writer.scope, root=origin)
-    live = {name: state.id for name, state in states.items() if state.status != "archived"}
-    node_links = _NodeLinks(ledger, writer.scope, {**nodes.ties, nodes.whole: [origin]}, live, frozenset(live.values()))
-    receipts = []
-    everything = node_links.operations(nodes)
-    for start in range(0, len(everything), _MAX_OPERATIONS):
-        operations = everything[start : start + _MAX_OPERATIONS]
-        # They contain only ids of stored objects, so there is nothing to redact.
-        patch = new_patch(
-            writer.engine, operations, author=writer.author, reason=writer.reason, redact_secrets=False
-        ).value
-        receipt = commit_or_propose(patch, ledger)
-        receipts += [receipt] if receipt else []
-    return receipts
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeLinks:
-    """The wanted links of nodes, compared with the ledger."""
-
-    ledger: Ledger
-    scope: str
-    ties: Mapping[str, Sequence[str]]
-    live: Mapping[str, str]
-    """Ids of the root's current sources, by origin."""
-    ids: frozenset[str]
-    channels: dict[str, str] = field(default_factory=dict)
-    """The channels of patches by id; a patch may have written hundreds of links."""
-
-    def operations(self, root: RootNodes) -> list[Operation]:
-        """Return the missing operations."""
-        where = And((Compare("scope", "eq", self.scope), Compare("status", "eq", "active")))
-        nodes = self.ledger.select(Selection(scope=self.scope, types=("node",), where=where))
-        return [one for node in nodes if isinstance(node, Node) for one in self._of(node, root)]
-
-    def _of(self, node: Node, root: RootNodes) -> Iterator[Operation]:
-        key = node_key(node)
-        if key not in self.ties and not node.slug.startswith(root.prefix):
-            return
-        tied = {link.source: link for link in self.ledger.links(node.id) if _ties(link, node.id)}
-        wanted = {self.live[origin] for origin in self.ties.get(key, ()) if origin in self.live}
-        for source in sorted(wanted - tied.keys()):
-            yield AddLink(link=Link(type="about", source=source, target=node.id))
-        moved = [link for source, link in sorted(tied.items()) if source in self.ids and source not in wanted]
-        for link in moved:
-            if self._is_ours(link):
-                yield RemoveLink(link=Link(type="about", source=link.source, target=link.target))
-        present = root.present.get(node.kind)
-        if present is not None and node.slug not in present and self._is_left(node, tied):
-            yield Transition(id=node.id, expected_revision=node.revision, to="archived")
-
-    def _is_left(self, node: Node, tied: Mapping[str, Link]) -> bool:
-        """Return whether an adapter created the node, and no source of another root is linked to it."""
-        others = self.ledger.heads(tied.keys() - self.ids).values()
-        return node.origin_channel == "adapter" and all(head.status == "archived" for head in others)
-
-    def _is_ours(self, link: Link) -> bool:
-        """Return whether an adapter created the link; links by persons and agents are not removed."""
-        if link.patch_id not in self.channels:
-            with suppress(NotFound):
-                self.channels[link.patch_id] = self.ledger.patch(link.patch_id).source.channel
-        return self.channels.get(link.patch_id) == "adapter"
-
-
-def _ties(link: Link, node: str) -> bool:
-    return link.type == "about" and link.target == node and link.source.startswith("src:")

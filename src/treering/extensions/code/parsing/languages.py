@@ -364,6 +364,7 @@ _BY_EXTENSION = {
 }
 
 
+@lru_cache(maxsize=32_768)  # the map of a repository asks several times for each file
 def counted_language(path: str) -> FileLanguage | None:
     """Return the language of a file by its name, for counting; `None` if the name is unknown."""
     name = path.rpartition("/")[2]

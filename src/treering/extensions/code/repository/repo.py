@@ -10,7 +10,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
-from treering.core.versions import GIT_BLOB, HeldContents, known_branches, places_of_branches
+from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents, known_branches, places_of_branches
 from treering.extensions.code.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.extensions.code.repository.repo_selection import (
     Attributes,
@@ -153,10 +153,11 @@ class _Plan:
         repository = identity.repository
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
-        items = snapshot(repository, commit, selection, reader)
+        entries = list(repository.entries(commit)) if commit else []
+        items = snapshot(repository, commit, entries, selection, reader)
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
-        branch = _branch_read(identity, settled, commit, selection)
+        branch = _branch_read(identity, settled, commit, selection, entries)
         known, held = _on_branch(known, branch)
         plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
@@ -275,7 +276,11 @@ class _Plan:
 
 
 def _branch_read(
-    identity: RepositoryIdentity, settled: SettledRepository, commit: str | None, selection: RepoSelection
+    identity: RepositoryIdentity,
+    settled: SettledRepository,
+    commit: str | None,
+    selection: RepoSelection,
+    entries: Sequence[TreeEntry],
 ) -> BranchRead:
     """Return the branch being read: the one checked out, or the one of the requested commit."""
     repository = identity.repository
@@ -294,7 +299,7 @@ def _branch_read(
         existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
         heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
-        fork=_at_fork(repository, settled, branch, commit, selection),
+        fork=_at_fork(repository, settled, branch, commit, selection, entries),
     )
 
 
@@ -311,11 +316,17 @@ def _with_unpushed(
 
 
 def _at_fork(
-    repository: GitRepository, settled: SettledRepository, branch: str, commit: str | None, selection: RepoSelection
+    repository: GitRepository,
+    settled: SettledRepository,
+    branch: str,
+    commit: str | None,
+    selection: RepoSelection,
+    entries: Sequence[TreeEntry],
 ) -> Mapping[str, str] | None:
     """Return the contents of files, by origin, at the commit at which a branch left the commit read last.
 
-    A new branch left the first branch. `None` if the branch continues from the commit read last.
+    A new branch left the first branch. `None` if the branch continues from the commit read last. `entries`: the files
+    of `commit`.
     """
     payload = settled.known.payload if settled.known else {}
     known = known_branches(payload)
@@ -326,10 +337,12 @@ def _at_fork(
         fork = repository.merge_base(repository.resolve(since), commit)
         if fork == since and branch in known:
             return None
-        files = [one for one in repository.entries(fork) if one.kind == "file"] if fork else []
+        differing = repository.differing(commit, fork) if fork else {}
     except TreeringError:  # this clone does not have the commit
         return None if branch in known else {}
-    return {f"{settled.root}#{one.path}": git_fingerprint(one.blob, redact=selection.redact) for one in files}
+    here = {one.path: one.blob for one in entries if one.kind == "file"} if fork else {}
+    blobs = {path: blob for path, blob in (here | differing).items() if blob}
+    return {f"{settled.root}#{path}": git_fingerprint(blob, redact=selection.redact) for path, blob in blobs.items()}
 
 
 def _on_branch(known: AlreadyRead, read: BranchRead) -> tuple[AlreadyRead, Mapping[str, frozenset[str]]]:
@@ -342,9 +355,11 @@ def _on_branch(known: AlreadyRead, read: BranchRead) -> tuple[AlreadyRead, Mappi
     here: dict[str, str] = {}
     held: dict[str, frozenset[str]] = {}
     for origin, fingerprint in known.fingerprints.items():
+        if not fingerprint.startswith(SEVERAL):
+            here[origin] = fingerprint
+            continue
         versions = HeldContents.parse(fingerprint)
-        if not versions.is_everywhere:
-            held[origin] = frozenset(versions.fingerprints)
+        held[origin] = frozenset(versions.fingerprints)
         contents_here = versions.on(read.branch)
         if contents_here is None and fork.get(origin) in versions.fingerprints:
             contents_here = fork[origin]
@@ -397,7 +412,8 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         )
     else:
         yield _map(plan)
-    yield from (Vanished(origin, moved_to) for origin, moved_to in plan.moves.items())
+    for origin, moved_to in plan.moves.items():
+        yield Vanished(origin, moved_to, was_committed=moved_to is not None or _was_committed(plan, origin))
     unread: list[RepoItem] = []
     for place, item in enumerate(plan.selected):
         settled = _settled(plan, item, place)
@@ -467,6 +483,12 @@ def _is_uncommitted(plan: _Plan, origin: str) -> bool:
     return exists and path not in plan.committed_before
 
 
+def _was_committed(plan: _Plan, origin: str) -> bool:
+    """Return whether a file was in the commit read last, or that commit is unknown."""
+    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    return not plan.committed_before or path in plan.committed_before
+
+
 def _is_as_stored(plan: _Plan, origin: str, known: str) -> bool:
     """Return whether the ledger has a file in its current uncommitted state.
 
@@ -499,10 +521,15 @@ def _git_renames(plan: _Plan) -> dict[str, str]:
     if plan.known.commit is None or plan.commit is None:
         return {}
     try:
-        changes = plan.repository.diff(plan.repository.resolve(plan.known.commit), plan.commit)
+        before = plan.repository.resolve(plan.known.commit)
+        if plan.selection.worktree:
+            moved = plan.repository.renames_in_work_tree(before)
+        else:
+            changes = plan.repository.diff(before, plan.commit)
+            moved = {one.before: one.path for one in changes if one.kind == "renamed"}
     except TreeringError:  # without renames, the file is gone and another one is new
         return {}
-    return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
+    return {plan.origin(before): plan.origin(path) for before, path in moved.items()}
 
 
 def _is_attributes(entry: TreeEntry) -> bool:

@@ -334,16 +334,19 @@ def _all_modules(entries: Sequence[TreeEntry]) -> list[_Module]:
 
 
 def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
-    folders: dict[str, _Folder] = defaultdict(_Folder)
+    counts: dict[tuple[str, str], list[int]] = {}
     for entry in entries:
         language = counted_language(entry.path)
-        if not language or not language.code or "/" not in entry.path:
-            continue
-        folder = entry.path.rpartition("/")[0]
-        folders[folder].own += 1
+        if language and language.code and "/" in entry.path:
+            count = counts.setdefault((entry.path.rpartition("/")[0], language.name), [0, 0])
+            count[0] += 1
+            count[1] += entry.size
+    folders: dict[str, _Folder] = defaultdict(_Folder)
+    for (folder, language_name), (files, size) in counts.items():
+        folders[folder].own += files
         while True:
-            folders[folder].files += 1
-            folders[folder].languages[language.name] += entry.size
+            folders[folder].files += files
+            folders[folder].languages[language_name] += size
             parent = folder.rpartition("/")[0]
             folders[parent].children.add(folder)
             if not parent:

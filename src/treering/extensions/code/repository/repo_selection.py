@@ -237,14 +237,19 @@ class FileReader:
 
 
 def snapshot(
-    repository: GitRepository, commit: str | None, selection: RepoSelection, reader: FileReader
+    repository: GitRepository,
+    commit: str | None,
+    entries: Sequence[TreeEntry],
+    selection: RepoSelection,
+    reader: FileReader,
 ) -> list[RepoItem]:
     """Return the files of a commit, or of the work tree if `selection` requests it, by path.
+
+    `entries` are the files of the commit.
 
     Files in a folder `.treering`, such as an exam, are excluded: an exam's questions would answer themselves. Raises
     `InvalidInput` without a work tree.
     """
-    entries = repository.entries(commit) if commit else ()
     items = {entry.path: RepoItem(entry, commit) for entry in entries if _NEVER_READ.isdisjoint(entry.path.split("/"))}
     if not selection.worktree:
         if selection.commit is None and repository.top is not None:
@@ -363,6 +368,11 @@ class RepositoryTrees:
                 return ()
             self._changed[key] = frozenset(paths)
         return self._changed[key]
+
+    def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
+        """Return by its path at a commit the path of each file that was renamed since."""
+        renames = self._compared(str(tree.top), lambda repository: repository.renames_in_work_tree(since))
+        return renames or {}
 
     def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
         """Compare commits in the repository at a place; `None` if that fails."""
