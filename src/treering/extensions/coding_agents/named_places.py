@@ -1,0 +1,252 @@
+"""The places that a prompt names: files with a line or a test, the frames of a traceback, and definitions."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePosixPath
+
+from treering.core.evidence import Lines, Segment
+from treering.core.objects import Source
+from treering.core.scope import ROOT
+from treering.ports.passages import PassageHead, PassageRequest, Reach
+from treering.ports.search import TextRequest
+from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
+from treering.retrieval.search.file_ranking import path_of
+from treering.verbs.envelope import Call
+from treering.verbs.file_names import read_sources
+
+_REACH = Reach(ROOT)
+_MAX_MENTIONS = 60
+_MAX_FILES_NAMED = 12
+_MAX_SAME_NAME = 2
+"""Files with the same name that a bare file name may mean; of more it identifies none."""
+_MAX_PASSAGES = 2_000
+_MAX_DEFINITIONS = 2
+"""Definitions that a name may have; a name such as `run`, which many classes define, identifies none of them."""
+_MAX_NAMES = 6
+_SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
+"""Folders that an installed package is without."""
+
+_MENTION = re.compile(
+    r"(?P<path>(?:\b[A-Za-z]:)?[\w.@+~/\\-]*[\w-]\.[A-Za-z]\w{0,7})(?![\w/\\])"
+    r"(?:::(?P<test>\w[\w:.]*)"
+    r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w[\w.]*))?)?"
+)
+"""A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A file that a prompt names, with a line (0: none) and the name of a definition in it if they are given."""
+
+    path: str
+    line: int = 0
+    name: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The folders and the name of the file."""
+        return tuple(part for part in self.path.split("/") if part not in ("", "."))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlace:
+    """A line of a file, with the definition around it. `is_exact`: the prompt names more than the file."""
+
+    source: Source
+    line: int
+    symbol: str
+    text: str
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlaces:
+    """The places that a prompt names, best first, and the rest of the prompt."""
+
+    places: Sequence[NamedPlace]
+    rest: str
+
+
+def places_named(call: Call, prompt: str) -> NamedPlaces:
+    """Find the files that a prompt names. Files outside of the space are ignored.
+
+    Of the frames of a traceback of Python the last comes first, because it failed; other languages print it first. The
+    rest of a traceback names no further places.
+    """
+    found = [(match, _mention(call, match)) for match in islice(_MENTION.finditer(prompt), _MAX_MENTIONS)]
+    files = _files(call, dict.fromkeys(mention for _, mention in found))
+    known = [(match, mention) for match, mention in found if files.get(mention)]
+    places = [
+        place
+        for mention in _failed_first(dict.fromkeys(mention for _, mention in known))
+        for place in _places(mention, files[mention])
+    ]
+    frames = [match for match, mention in known if mention.line]
+    is_output = len(frames) > 1 or (bool(frames) and "\n" in prompt.strip())
+    return NamedPlaces([*{(one.source.id, one.line): one for one in places}.values()], "" if is_output else _without(prompt, known))
+
+
+def definitions_named(call: Call, names: Iterable[str]) -> list[NamedPlace]:
+    """Find the definitions of names, in code and in tests; none of a name that many definitions have."""
+    wanted = [name.removesuffix("()").replace("::", ".") for name in islice(dict.fromkeys(names), _MAX_NAMES)]
+    indexed = {last_name(family, name): name for name in wanted for family in CODE_FAMILIES}
+    (passages,) = call.engine.index.passages.read([PassageRequest((), _REACH, named=tuple(indexed))])
+    ids: dict[str, dict[str, None]] = {}
+    for index_name, name in indexed.items():
+        for key in passages.named.get(index_name, ()):
+            if key in passages.heads:
+                ids.setdefault(name, {})[passages.heads[key].object_id] = None
+    few = {name: found for name in wanted if 0 < len(found := ids.get(name, {})) <= _MAX_DEFINITIONS}
+    sources = {one.id: one for one in read_sources(call, (one for found in few.values() for one in found))}
+    places = [
+        place
+        for name, found in few.items()
+        for identity in found
+        if (source := sources.get(identity)) and (place := _defined(source, name))
+    ]
+    return places
+
+
+def _mention(call: Call, match: re.Match[str]) -> Mention:
+    path = match["path"].replace("\\", "/")
+    if call.tree and call.tree.here:
+        path = path.removeprefix(f"{call.tree.here.top.as_posix()}/")
+    return Mention(path, int(match["line"] or 0), (match["test"] or match["name"] or "").replace("::", "."))
+
+
+def _failed_first(mentions: Iterable[Mention]) -> list[Mention]:
+    """Return frames before other files, those of Python in reverse."""
+    frames, files = [], []
+    for mention in mentions:
+        (frames if mention.line else files).append(mention)
+    family = file_at(frames[0].path) if frames else None
+    return [*(reversed(frames) if family and family.family == "py" else frames), *files]
+
+
+def _without(prompt: str, known: Iterable[tuple[re.Match[str], Mention]]) -> str:
+    end, rest = 0, []
+    for match, _ in known:
+        rest.append(prompt[end : match.start()])
+        end = match.end()
+    return " ".join([*rest, prompt[end:]])
+
+
+def _files(call: Call, mentions: Iterable[Mention]) -> Mapping[Mention, Sequence[Source]]:
+    """Return by mention the files that it may mean, best first; none if too many files have its name."""
+    by_name: dict[str, list[Mention]] = {}
+    for mention in mentions:
+        if mention.parts and (mention.parts[-1] in by_name or len(by_name) < _MAX_FILES_NAMED):
+            by_name.setdefault(mention.parts[-1], []).append(mention)
+    index = call.engine.index
+    requests = [TextRequest(_REACH, _MAX_PASSAGES, place=name) for name in by_name]
+    hits = index.text.search(requests) if requests else []
+    keys = tuple(dict.fromkeys(hit.key for one in hits for hit in one.places))
+    (read,) = index.passages.read([PassageRequest(keys, _REACH)])
+    paths: dict[str, dict[str, str]] = {}
+    for key in read.visible:
+        head = read.heads[key]
+        path = path_of(head)
+        paths.setdefault(path.rpartition("/")[2], {})[path] = head.object_id
+    meant = {
+        mention: _meant(mention, paths.get(name, {})) for name, those in by_name.items() for mention in those
+    }
+    sources = {one.id: one for one in read_sources(call, (one for those in meant.values() for one in those))}
+    return {mention: _best(mention, [sources[one] for one in those if one in sources]) for mention, those in meant.items()}
+
+
+def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
+    """Return the ids of the files that share most of a path with a mention, if enough of it."""
+    shared = {path: _shared(mention.parts, tuple(path.split("/"))) for path in paths}
+    possible = {path: count for path, count in shared.items() if _is_meant(mention, tuple(path.split("/")), count)}
+    most = max(possible.values(), default=0)
+    return [paths[path] for path in sorted(possible, key=lambda path: (path.count("/"), path)) if possible[path] == most]
+
+
+def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
+    """Return whether a path may be a mentioned file, by the number of last parts that they share.
+
+    A file may be named by the end of its path, from a folder above the repository, or where its package is installed.
+    """
+    if shared == len(mention.parts) or shared == len(path) > 1:
+        return True
+    return mention.path.startswith("/") and shared > 1 and path[-shared - 1] in _SOURCE_FOLDERS
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return next((place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
+
+
+def _best(mention: Mention, sources: Sequence[Source]) -> Sequence[Source]:
+    """Return the files that have the line and the definition of a mention, if any has; one if the mention names such."""
+    fitting = [one for one in sources if _fits(mention, one)] or sources
+    if mention.line or mention.name:
+        fitting = fitting[:1]
+    return fitting if len(fitting) <= _MAX_SAME_NAME else []
+
+
+def _fits(mention: Mention, source: Source) -> bool:
+    if mention.name and _defined(source, mention.name):
+        return True
+    return not mention.name and mention.line <= max((one.locator.end for one in source.segments if isinstance(one.locator, Lines)), default=0)
+
+
+def _places(mention: Mention, sources: Iterable[Source]) -> Iterator[NamedPlace]:
+    for source in sources:
+        at_line = _at_line(source, mention.line) if mention.line else None
+        defined = _defined(source, mention.name) if mention.name else None
+        if at_line and defined and not f".{at_line.symbol}".endswith(f".{mention.name.rpartition('.')[2]}"):
+            at_line = None  # a frame of another version of the file
+        yield at_line or defined or _whole(source)
+
+
+def _at_line(source: Source, line: int) -> NamedPlace | None:
+    """Return a line of a file with the innermost definition around it; `None` if the file does not have the line."""
+    for segment, first in _parts(source):
+        lines = segment.excerpt.split("\n")
+        if first <= line < first + len(lines):
+            around = [one for one in segment.definitions if one.first <= line - first + 1 <= one.last]
+            innermost = max(around, key=lambda one: one.first, default=None)
+            symbol = innermost.name if innermost else ", ".join(names_in_heading(segment.heading, _path(source))[:1])
+            return NamedPlace(source, line, symbol.replace("::", "."), lines[line - first].strip(), True)
+    return None
+
+
+def _defined(source: Source, name: str) -> NamedPlace | None:
+    """Return the first line of the definition of a name in a file."""
+    for segment, first in _parts(source):
+        lines = segment.excerpt.split("\n")
+        for one in segment.definitions:
+            if _ends(one.name, name):
+                return NamedPlace(source, first + one.first - 1, one.name.replace("::", "."), lines[one.first - 1].strip(), True)
+        for heading in names_in_heading(segment.heading, _path(source)):
+            if _ends(heading, name):
+                last = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
+                at = next((place for place, line in enumerate(lines) if last.search(line)), 0)
+                return NamedPlace(source, first + at, heading, lines[at].strip(), True)
+    return None
+
+
+def _ends(defined: str, name: str) -> bool:
+    return f".{defined.replace('::', '.')}".endswith(f".{name}")
+
+
+def _whole(source: Source) -> NamedPlace:
+    """Return the first line of a file, with the first names that it defines."""
+    names = dict.fromkeys(
+        name.partition(".")[0] for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source))
+    )
+    return NamedPlace(source, 0, "", ", ".join(names), False)
+
+
+def _parts(source: Source) -> Iterator[tuple[Segment, int]]:
+    """Yield the segments of a file, each with its first line."""
+    for segment in source.segments:
+        if isinstance(segment.locator, Lines):
+            yield segment, segment.locator.start
+
+
+def _path(source: Source) -> str:
+    return source.origin.partition("#")[2] or source.title
