@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePosixPath
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
 from treering.core.scope import ROOT
-from treering.ports.passages import PassageHead, PassageRequest, Reach
+from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
+from treering.retrieval.index.code_places import CODE, role_of
 from treering.retrieval.search.file_ranking import path_of
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
@@ -29,11 +29,12 @@ _SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
 """Folders that an installed package is without."""
 
 _MENTION = re.compile(
-    r"(?P<path>(?:\b[A-Za-z]:)?[\w.@+~/\\-]*[\w-]\.[A-Za-z]\w{0,7})(?![\w/\\])"
+    r"(?<![\w.@+~/\\-])(?P<path>(?:[A-Za-z]:)?[\w.@+~/\\-]*[\w-]\.[A-Za-z]\w{0,7})(?![\w/\\])"
     r"(?:::(?P<test>\w[\w:.]*)"
     r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w[\w.]*))?)?"
 )
 """A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
+_WORD = re.compile(r"\w\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,15 @@ class NamedPlace:
     text: str
     is_exact: bool
 
+    @property
+    def path(self) -> str:
+        """The path of the file in its repository."""
+        return _path(self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedPlaces:
-    """The places that a prompt names, best first, and the rest of the prompt."""
+    """The places that a prompt names, best first, and the rest of the prompt; none of the output of a program."""
 
     places: Sequence[NamedPlace]
     rest: str
@@ -85,7 +91,9 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
     ]
     frames = [match for match, mention in known if mention.line]
     is_output = len(frames) > 1 or (bool(frames) and "\n" in prompt.strip())
-    return NamedPlaces([*{(one.source.id, one.line): one for one in places}.values()], "" if is_output else _without(prompt, known))
+    return NamedPlaces(
+        [*{(one.source.id, one.line): one for one in places}.values()], "" if is_output else _without(prompt, known)
+    )
 
 
 def definitions_named(call: Call, names: Iterable[str]) -> list[NamedPlace]:
@@ -95,22 +103,16 @@ def definitions_named(call: Call, names: Iterable[str]) -> list[NamedPlace]:
     (passages,) = call.engine.index.passages.read([PassageRequest((), _REACH, named=tuple(indexed))])
     ids: dict[str, dict[str, None]] = {}
     for index_name, name in indexed.items():
-        for key in passages.named.get(index_name, ()):
-            if key in passages.heads:
-                ids.setdefault(name, {})[passages.heads[key].object_id] = None
-    few = {name: found for name in wanted if 0 < len(found := ids.get(name, {})) <= _MAX_DEFINITIONS}
+        heads = (passages.heads[key] for key in passages.named.get(index_name, ()) if key in passages.heads)
+        ids.setdefault(name, {}).update(dict.fromkeys(head.object_id for head in heads))
+    few = {name: found for name, found in ids.items() if len(found) <= _MAX_DEFINITIONS}
     sources = {one.id: one for one in read_sources(call, (one for found in few.values() for one in found))}
-    places = [
-        place
-        for name, found in few.items()
-        for identity in found
-        if (source := sources.get(identity)) and (place := _defined(source, name))
-    ]
-    return places
+    places = (_qualified(sources[one], name) for name, found in few.items() for one in found if one in sources)
+    return [place for place in places if place]
 
 
 def _mention(call: Call, match: re.Match[str]) -> Mention:
-    path = match["path"].replace("\\", "/")
+    path = match["path"].replace("\\", "/").removeprefix("@")
     if call.tree and call.tree.here:
         path = path.removeprefix(f"{call.tree.here.top.as_posix()}/")
     return Mention(path, int(match["line"] or 0), (match["test"] or match["name"] or "").replace("::", "."))
@@ -126,9 +128,10 @@ def _failed_first(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def _without(prompt: str, known: Iterable[tuple[re.Match[str], Mention]]) -> str:
-    end, rest = 0, []
-    for match, _ in known:
-        rest.append(prompt[end : match.start()])
+    """Return a prompt without files; the names of tests remain, because they say what is tested."""
+    end, rest = 0, list[str]()
+    for match, mention in known:
+        rest += [prompt[end : match.start()], mention.name.rpartition(".")[2]]
         end = match.end()
     return " ".join([*rest, prompt[end:]])
 
@@ -149,11 +152,11 @@ def _files(call: Call, mentions: Iterable[Mention]) -> Mapping[Mention, Sequence
         head = read.heads[key]
         path = path_of(head)
         paths.setdefault(path.rpartition("/")[2], {})[path] = head.object_id
-    meant = {
-        mention: _meant(mention, paths.get(name, {})) for name, those in by_name.items() for mention in those
-    }
+    meant = {mention: _meant(mention, paths.get(name, {})) for name, those in by_name.items() for mention in those}
     sources = {one.id: one for one in read_sources(call, (one for those in meant.values() for one in those))}
-    return {mention: _best(mention, [sources[one] for one in those if one in sources]) for mention, those in meant.items()}
+    return {
+        mention: _best(mention, [sources[one] for one in those if one in sources]) for mention, those in meant.items()
+    }
 
 
 def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
@@ -161,7 +164,9 @@ def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
     shared = {path: _shared(mention.parts, tuple(path.split("/"))) for path in paths}
     possible = {path: count for path, count in shared.items() if _is_meant(mention, tuple(path.split("/")), count)}
     most = max(possible.values(), default=0)
-    return [paths[path] for path in sorted(possible, key=lambda path: (path.count("/"), path)) if possible[path] == most]
+    return [
+        paths[path] for path in sorted(possible, key=lambda path: (path.count("/"), path)) if possible[path] == most
+    ]
 
 
 def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
@@ -180,8 +185,9 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _best(mention: Mention, sources: Sequence[Source]) -> Sequence[Source]:
-    """Return the files that have the line and the definition of a mention, if any has; one if the mention names such."""
+    """Return the files that have the line or definition of a mention, code if any is; one with a line or name."""
     fitting = [one for one in sources if _fits(mention, one)] or sources
+    fitting = [one for one in fitting if role_of(one) == CODE] or fitting
     if mention.line or mention.name:
         fitting = fitting[:1]
     return fitting if len(fitting) <= _MAX_SAME_NAME else []
@@ -190,7 +196,9 @@ def _best(mention: Mention, sources: Sequence[Source]) -> Sequence[Source]:
 def _fits(mention: Mention, source: Source) -> bool:
     if mention.name and _defined(source, mention.name):
         return True
-    return not mention.name and mention.line <= max((one.locator.end for one in source.segments if isinstance(one.locator, Lines)), default=0)
+    return not mention.name and mention.line <= max(
+        (one.locator.end for one in source.segments if isinstance(one.locator, Lines)), default=0
+    )
 
 
 def _places(mention: Mention, sources: Iterable[Source]) -> Iterator[NamedPlace]:
@@ -210,7 +218,10 @@ def _at_line(source: Source, line: int) -> NamedPlace | None:
             around = [one for one in segment.definitions if one.first <= line - first + 1 <= one.last]
             innermost = max(around, key=lambda one: one.first, default=None)
             symbol = innermost.name if innermost else ", ".join(names_in_heading(segment.heading, _path(source))[:1])
-            return NamedPlace(source, line, symbol.replace("::", "."), lines[line - first].strip(), True)
+            text = lines[line - first]
+            if innermost and not _WORD.search(text):
+                text = lines[innermost.first - 1]
+            return NamedPlace(source, line, symbol.replace("::", "."), text.strip(), True)
     return None
 
 
@@ -220,7 +231,9 @@ def _defined(source: Source, name: str) -> NamedPlace | None:
         lines = segment.excerpt.split("\n")
         for one in segment.definitions:
             if _ends(one.name, name):
-                return NamedPlace(source, first + one.first - 1, one.name.replace("::", "."), lines[one.first - 1].strip(), True)
+                return NamedPlace(
+                    source, first + one.first - 1, one.name.replace("::", "."), lines[one.first - 1].strip(), True
+                )
         for heading in names_in_heading(segment.heading, _path(source)):
             if _ends(heading, name):
                 last = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
@@ -229,15 +242,22 @@ def _defined(source: Source, name: str) -> NamedPlace | None:
     return None
 
 
+def _qualified(source: Source, name: str) -> NamedPlace | None:
+    """Return the definition of a name in a file, also of one that is qualified by its module: `app.run`."""
+    module, _, last = name.rpartition(".")
+    modules = {part.partition(".")[0].strip("_") for part in _path(source).split("/")}
+    return _defined(source, name) or (_defined(source, last) if module in modules else None)
+
+
 def _ends(defined: str, name: str) -> bool:
     return f".{defined.replace('::', '.')}".endswith(f".{name}")
 
 
 def _whole(source: Source) -> NamedPlace:
     """Return the first line of a file, with the first names that it defines."""
-    names = dict.fromkeys(
-        name.partition(".")[0] for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source))
-    )
+    is_code = file_at(_path(source)) is not None
+    headings = (name for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source)))
+    names = dict.fromkeys(name.partition(".")[0] if is_code else name.rpartition(" > ")[2] for name in headings)
     return NamedPlace(source, 0, "", ", ".join(names), False)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
+from treering.extensions.coding_agents.governing import call_on
+from treering.extensions.coding_agents.named_places import NamedPlace, definitions_named, places_named
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.question import asks
@@ -24,6 +26,8 @@ _MAX_MEMORY_HITS = 6
 _MAX_FILE_HITS = 8
 
 _MAX_PROMPT_CHARS = 4_000
+_MAX_OUTPUT_CHARS = 40_000
+"""Characters of a prompt that are read for names of files: the frame that failed may be the last line."""
 _BELIEVED = ("active", "contested", "stale")
 _OPEN = ("open", "in_progress", "blocked")
 _MEMORY: Mapping[str, Any] = {
@@ -65,10 +69,12 @@ def subject_of(prompt: str) -> frozenset[str]:
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
+    call = call_on(space)
+    named = places_named(call, prompt[:_MAX_OUTPUT_CHARS])
     subject, names = subject_of(asked), _names_in(asked)
     has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names)
     words = _words(asked)
-    if not has_subject and len(words) < _MIN_TITLE_WORDS:
+    if not has_subject and len(words) < _MIN_TITLE_WORDS and not named.places:
         return []
     found = space.query("search", ROOT, {"text": asked}, _MEMORY)
     entries = [
@@ -80,10 +86,20 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         and _was_active(space, hit)
     ]
     known = [*_entries(entries), *_commands(found.commands if asks(asked) else ())]
-    if not has_subject:
-        return known
-    files = [hit for hit in _current(space.query("search", ROOT, {"text": asked}, _FILES).hits) if hit.first_line]
-    return [*known, *_places(_answering(files, subject, names))]
+    defined = definitions_named(call, _names_in(named.rest))
+    return [
+        *known,
+        *islice(_places(named.places, defined, _found(space, named.rest[:_MAX_PROMPT_CHARS])), _HOOKS.max_places),
+    ]
+
+
+def _found(space: Space, text: str) -> Sequence[ShownHit]:
+    """Return the files that a search finds for a prompt without the places that it names."""
+    subject, names = subject_of(text), _names_in(text)
+    if len(subject) < _HOOKS.min_shared_terms and not names:
+        return []
+    files = [hit for hit in _current(space.query("search", ROOT, {"text": text}, _FILES).hits) if hit.first_line]
+    return _answering(files, subject, names)
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
@@ -162,10 +178,34 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
     return not isinstance(item, Knowledge) or item.was_active
 
 
-def _places(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
-    for hit in islice(hits, _HOOKS.max_places):
-        best = next(iter(hit.lines), 0)
-        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
-        line = one_line(hit.text.split("\n")[best].strip(), most=limits.MAX_POINTER_CHARS)
-        named = hit.symbol if hit.symbol not in line else ""
-        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, named, f"– {line}"))))
+def _places(
+    named: Sequence[NamedPlace], defined: Sequence[NamedPlace], found: Sequence[ShownHit]
+) -> Iterator[HookLine]:
+    """Yield the places of a prompt: named files, then definitions, then found files, each once."""
+    exact = [one for one in named if one.is_exact]
+    exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
+    shown = {one.source.id for one in exact}
+    best = {hit.object_id: hit for hit in found}
+    for one in [*exact, *(one for one in named if one.source.id not in shown)]:
+        hit = best.get(one.source.id)
+        yield _line(one.path, one.line, one.symbol, one.text) if one.is_exact or hit is None else _hit_line(hit)
+        shown.add(one.source.id)
+    yield from (_hit_line(hit) for hit in found if hit.object_id not in shown)
+
+
+def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
+    """Return whether another place is in the same definition as one, or in a member of it."""
+    return one.source.id == other.source.id and f"{other.symbol}.".startswith(f"{one.symbol}.")
+
+
+def _hit_line(hit: ShownHit) -> HookLine:
+    best = next(iter(hit.lines), 0)
+    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, hit.text.split("\n")[best])
+
+
+def _line(path: str, number: int, symbol: str, text: str) -> HookLine:
+    """Write a place on one line; `number` 0 is a whole file."""
+    where = f"{path}:{number}" if number else path
+    line = one_line(text.strip(), most=limits.MAX_POINTER_CHARS)
+    named = symbol if symbol not in line else ""
+    return HookLine(digest_key(where), " ".join(filter(None, (where, named, line and f"– {line}"))))
