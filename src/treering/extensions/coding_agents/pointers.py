@@ -69,12 +69,10 @@ def subject_of(prompt: str) -> frozenset[str]:
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked = prompt[:_MAX_PROMPT_CHARS]
-    call = call_on(space)
-    named = places_named(call, prompt[:_MAX_OUTPUT_CHARS])
     subject, names = subject_of(asked), _names_in(asked)
     has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names)
     words = _words(asked)
-    if not has_subject and len(words) < _MIN_TITLE_WORDS and not named.places:
+    if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
     found = space.query("search", ROOT, {"text": asked}, _MEMORY)
     entries = [
@@ -86,11 +84,13 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         and _was_active(space, hit)
     ]
     known = [*_entries(entries), *_commands(found.commands if asks(asked) else ())]
+    if not has_subject:
+        return known
+    call = call_on(space)
+    named = places_named(call, prompt[:_MAX_OUTPUT_CHARS])
     defined = definitions_named(call, _names_in(named.rest))
-    return [
-        *known,
-        *islice(_places(named.places, defined, _found(space, named.rest[:_MAX_PROMPT_CHARS])), _HOOKS.max_places),
-    ]
+    found_files = [] if any(one.is_exact for one in named.places) else _found(space, named.rest[:_MAX_PROMPT_CHARS])
+    return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
 
 
 def _found(space: Space, text: str) -> Sequence[ShownHit]:
