@@ -13,6 +13,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
 from treering.retrieval.index.code_places import CODE, role_of
 from treering.retrieval.search.file_ranking import path_of
+from treering.retrieval.text.analysis import index_text
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 
@@ -20,10 +21,10 @@ _REACH = Reach(ROOT)
 _MAX_MENTIONS = 60
 _MAX_FILES_NAMED = 12
 _MAX_SAME_NAME = 2
-"""Files with the same name that a bare file name may mean; of more it identifies none."""
+"""Files that a bare file name or a name of code may mean. A name such as `run`, which more define, identifies none."""
+_MAX_CONTAINING = 20
+"""Passages with a name that are read to see whether it is in few files."""
 _MAX_PASSAGES = 2_000
-_MAX_DEFINITIONS = 2
-"""Definitions that a name may have; a name such as `run`, which many classes define, identifies none of them."""
 _MAX_NAMES = 6
 _SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
 """Folders that an installed package is without."""
@@ -35,6 +36,7 @@ _MENTION = re.compile(
 )
 """A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
 _WORD = re.compile(r"\w\w")
+_IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,45 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
     )
 
 
-def definitions_named(call: Call, names: Iterable[str]) -> list[NamedPlace]:
-    """Find the definitions of names, in code and in tests; none of a name that many definitions have."""
+def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
+    """Find the definitions of names, in code and in tests, or else the only places that contain a name."""
     wanted = [name.removesuffix("()").replace("::", ".") for name in islice(dict.fromkeys(names), _MAX_NAMES)]
-    indexed = {last_name(family, name): name for name in wanted for family in CODE_FAMILIES}
+    if not wanted:
+        return []
+    defining, containing = _sources_defining(call, wanted), _sources_containing(call, wanted)
+    few = {name: ids for name in wanted if len(ids := defining.get(name) or containing.get(name, {})) <= _MAX_SAME_NAME}
+    sources = {one.id: one for one in read_sources(call, (one for ids in few.values() for one in ids))}
+    found = [(name, sources[one]) for name, ids in few.items() for one in ids if one in sources]
+    places = [_qualified(source, name) if name in defining else _containing(source, name) for name, source in found]
+    return [place for place in places if place]
+
+
+def _sources_defining(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:
+    """Return by name the ids of the files that define it."""
+    indexed = {last_name(family, name): name for name in names for family in CODE_FAMILIES}
     (passages,) = call.engine.index.passages.read([PassageRequest((), _REACH, named=tuple(indexed))])
     ids: dict[str, dict[str, None]] = {}
     for index_name, name in indexed.items():
-        heads = (passages.heads[key] for key in passages.named.get(index_name, ()) if key in passages.heads)
-        ids.setdefault(name, {}).update(dict.fromkeys(head.object_id for head in heads))
-    few = {name: found for name, found in ids.items() if len(found) <= _MAX_DEFINITIONS}
-    sources = {one.id: one for one in read_sources(call, (one for found in few.values() for one in found))}
-    places = (_qualified(sources[one], name) for name, found in few.items() for one in found if one in sources)
-    return [place for place in places if place]
+        for head in (passages.heads.get(key) for key in passages.named.get(index_name, ())):
+            if head:
+                ids.setdefault(name, {})[head.object_id] = None
+    return ids
+
+
+def _sources_containing(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:
+    """Return by name the ids of files that contain it; only of names that no plain word is."""
+    terms = {name: index_text(name).split()[0] for name in names if _IS_SYMBOL.search(name)}
+    requests = [TextRequest(_REACH, _MAX_CONTAINING, words=(term,)) for term in terms.values()]
+    hits = call.engine.index.text.search(requests) if requests else []
+    (read,) = call.engine.index.passages.read(
+        [PassageRequest(tuple({one.key for hit in hits for one in hit.words}), _REACH)]
+    )
+    return {
+        name: {
+            head.object_id: None for one in found.words if (head := read.heads.get(one.key)) and head.type == "source"
+        }
+        for name, found in zip(terms, hits, strict=True)
+    }
 
 
 def _mention(call: Call, match: re.Match[str]) -> Mention:
@@ -251,6 +279,15 @@ def _qualified(source: Source, name: str) -> NamedPlace | None:
 
 def _ends(defined: str, name: str) -> bool:
     return f".{defined.replace('::', '.')}".endswith(f".{name}")
+
+
+def _containing(source: Source, name: str) -> NamedPlace | None:
+    """Return the first line of a file that contains a name."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    for segment, first in _parts(source):
+        if match := word.search(segment.excerpt):
+            return _at_line(source, first + segment.excerpt.count("\n", 0, match.start()))
+    return None
 
 
 def _whole(source: Source) -> NamedPlace:

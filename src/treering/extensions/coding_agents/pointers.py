@@ -9,7 +9,7 @@ from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.governing import call_on
-from treering.extensions.coding_agents.named_places import NamedPlace, definitions_named, places_named
+from treering.extensions.coding_agents.named_places import NamedPlace, NamedPlaces, definitions_of, places_named
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.question import asks
@@ -88,18 +88,26 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         return known
     call = call_on(space)
     named = places_named(call, prompt[:_MAX_OUTPUT_CHARS])
-    defined = definitions_named(call, _names_in(named.rest))
-    found_files = [] if any(one.is_exact for one in named.places) else _found(space, named.rest[:_MAX_PROMPT_CHARS])
+    defined = definitions_of(call, _names_in(named.rest))
+    found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
 
 
-def _found(space: Space, text: str) -> Sequence[ShownHit]:
-    """Return the files that a search finds for a prompt without the places that it names."""
+def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
+    """Return what a search finds for the rest of a prompt: in the files that it names, then in others.
+
+    Next to a named file, other files must have more in common with the prompt.
+    """
+    text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
     subject, names = subject_of(text), _names_in(text)
     if len(subject) < _HOOKS.min_shared_terms and not names:
         return []
     files = [hit for hit in _current(space.query("search", ROOT, {"text": text}, _FILES).hits) if hit.first_line]
-    return _answering(files, subject, names)
+    if not ids:
+        return _answering(files, subject, names)
+    in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
+    others = (hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= _MANY_SHARED_TERMS)
+    return [*in_named, *others]
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
@@ -125,13 +133,20 @@ def _names_in(asked: str) -> list[str]:
 
 
 def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
-    """Return the files that answer a prompt; none if the best is not about it: one word in common may be chance."""
-    if not files:
+    """Return the files that answer a prompt, best first; none if the best is not about it.
+
+    The score of a search is relative to the best hit. The share of the subject shows how much a hit has by itself.
+    """
+    share = _HOOKS.subject_weight
+    scores = {
+        hit.object_id: (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject)) for hit in files
+    }
+    ranked = sorted(files, key=lambda hit: -scores[hit.object_id])
+    about = [hit for hit in ranked if WEAK not in hit.flags and _is_about(hit, subject, names)]
+    if about[:1] != ranked[:1]:
         return []
-    if WEAK in files[0].flags:
-        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share * len(subject))
-        return files if _shared(files[0], subject) >= least else []
-    return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
+    least = _HOOKS.min_score_share * max(scores.values(), default=0.0)
+    return [hit for hit in about[: _HOOKS.max_found_places] if scores[hit.object_id] >= least]
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
