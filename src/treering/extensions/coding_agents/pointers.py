@@ -45,6 +45,8 @@ _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+
 _WORD = re.compile(r"\w+")
 _MIN_TITLE_WORDS = 4
 """Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
+_BESIDE_CODE = re.compile(r"(?:^|/)\.(?:github|gitlab)/(?!workflows/|actions/)|\.(?:css|scss|sass|less)(?:\.\w+)?$")
+"""Files that share words with prompts about code by chance."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
@@ -142,11 +144,21 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
         hit.object_id: (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject)) for hit in files
     }
     ranked = sorted(files, key=lambda hit: -scores[hit.object_id])
-    about = [hit for hit in ranked if WEAK not in hit.flags and _is_about(hit, subject, names)]
+    about = [
+        hit
+        for hit in ranked
+        if WEAK not in hit.flags and _is_about(hit, subject, names) and not _is_beside_code(hit, subject)
+    ]
     if about[:1] != ranked[:1]:
         return []
     least = _HOOKS.min_score_share * max(scores.values(), default=0.0)
     return [hit for hit in about[: _HOOKS.max_found_places] if scores[hit.object_id] >= least]
+
+
+def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
+    """Return whether a hit is a form for contributors or a style sheet, and the prompt has no term of its path."""
+    path = hit.place.rpartition("#L")[0]
+    return bool(_BESIDE_CODE.search(path)) and subject.isdisjoint(telling_terms(path))
 
 
 def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
