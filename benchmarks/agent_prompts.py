@@ -76,8 +76,9 @@ def measure(plan: Plan) -> Iterator[Row]:
         except MissingData as missing:
             yield Missing(f"typed prompts, {repository}", str(missing))
     for kind in dict.fromkeys(one.labeled.kind for one in outcomes):
-        yield from _figures(f"typed prompts, {kind}", [one for one in outcomes if one.labeled.kind == kind])
-    yield from _figures("typed prompts, all", outcomes)
+        yield from _figures(f"typed prompts, {kind}, tuned on", [one for one in outcomes if one.labeled.kind == kind])
+    if outcomes:
+        yield from _figures("typed prompts, all, tuned on", outcomes)
 
 
 def answered(space: Space, prompt: str) -> Answered:
@@ -93,9 +94,10 @@ def _figures(name: str, outcomes: Sequence[Outcome]) -> Iterator[Figure]:
     others = [one for one in outcomes if not one.labeled.right]
     if needed:
         places = [right for one in needed for right in one.right]
-        yield Figure(f"{name}: with pointers", _share(map(bool, (one.got.tokens for one in needed))), "%", at_least(60))
+        first = [any(one.right[:_FIRST]) for one in needed]
+        yield Figure(f"{name}: with pointers", _share(one.got.tokens > 0 for one in needed), "%", at_least(60))
         yield Figure(f"{name}: a right file first", _share(any(one.right[:1]) for one in needed), "%")
-        yield Figure(f"{name}: a right file in the first {_FIRST}", _share(any(one.right[:_FIRST]) for one in needed), "%")
+        yield Figure(f"{name}: a right file in the first {_FIRST}", _share(first), "%", at_least(75))
         yield Figure(f"{name}: right places", _share(places), "%", note=f"of {len(places)} shown")
     if others:
         yield Figure(f"{name}: pointers without need", _share(bool(one.got.tokens) for one in others), "%", at_most(2))
@@ -105,11 +107,11 @@ def _figures(name: str, outcomes: Sequence[Outcome]) -> Iterator[Figure]:
 
 
 def _paths(shown: Sequence[HookLine]) -> Iterator[str]:
+    """Yield the paths of places; entries of memory and commands begin with a label."""
     for one in shown:
-        place = one.text.split(" ")[0]
-        if "/" in place or "." in place or ":" in place:
-            path, _, line = place.rpartition(":")
-            yield path if line.isdigit() else place
+        path, colon, line = (place := one.text.split(" ")[0]).rpartition(":")
+        if line:
+            yield path if colon and line.isdigit() else place
 
 
 def _share(values: Iterable[bool]) -> float:
