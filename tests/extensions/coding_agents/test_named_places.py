@@ -59,6 +59,7 @@ def folder(tmp_path_factory):
             "src/acme/orders.py": PLAIN,
             "src/acme/client.py": f"{PLAIN}\n\ndef run(self):\n    pass\n",
             "src/acme/json/client.py": "def decode(text):\n    return text\n",
+            "src/acme/flags.py": 'FLAGS = (\n    option("retry_after_minutes"),\n)\n',
             "examples/orders.py": "from acme.orders import total\n",
             "tests/test_upload.py": TESTS,
             "server/listen.go": SERVER,
@@ -131,6 +132,22 @@ def test_definition_in_a_named_file_comes_first(space):
     assert places(space, "in upload.py the limit is ignored, please check retry_upload")[0] == "src/acme/upload.py:10"
 
 
+def test_best_line_of_a_named_file_is_shown(space):
+    prompt = "in src/acme/upload.py the retry limit of attempts is one too many"
+    assert places(space, prompt) == ["src/acme/upload.py:12"]
+
+
+def test_other_files_next_to_a_named_one_share_much_with_the_prompt(space):
+    assert places(space, "orders.py computes the price of lines") == ["src/acme/orders.py"]
+    prompt = "unlike docs/guide.md says, Uploader does not send a file again until the retry limit is reached"
+    assert places(space, prompt)[-1].startswith("src/acme/upload.py:")
+
+
+def test_name_in_one_file_is_shown_without_a_definition(space):
+    assert places(space, "retry_after_minutes has no effect") == ["src/acme/flags.py:2"]
+    assert places(space, "retry_after_hours has no effect") == []
+
+
 def test_definition_qualified_by_its_module_is_found(space):
     assert places(space, "what calls orders.total()?")[0] == "src/acme/orders.py:1"
 
@@ -201,7 +218,7 @@ def test_line_without_words_is_shown_by_its_definition(space):
 
 
 def test_frame_at_the_end_of_a_long_output_is_read(space):
-    prompt = "what broke?\n" + "collecting …\n" * 1_000 + "src/acme/upload.py:13: TypeError"
+    prompt = "why?\n" + "ok\n" * 2_000 + "src/acme/upload.py:13: TypeError"
     assert places(space, prompt) == ["src/acme/upload.py:13"]
 
 

@@ -70,9 +70,9 @@ def subject_of(prompt: str) -> frozenset[str]:
 
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
-    asked = prompt[:_MAX_PROMPT_CHARS]
+    asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names)
+    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(_names_in(output))
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
@@ -89,7 +89,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     if not has_subject:
         return known
     call = call_on(space)
-    named = places_named(call, prompt[:_MAX_OUTPUT_CHARS])
+    named = places_named(call, output)
     defined = definitions_of(call, _names_in(named.rest))
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
@@ -108,8 +108,8 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     if not ids:
         return _answering(files, subject, names)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
-    others = (hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= _MANY_SHARED_TERMS)
-    return [*in_named, *others]
+    others = _answering(files, subject, names)
+    return [*in_named, *(hit for hit in others if _is_about(hit, subject, names, least=_MANY_SHARED_TERMS))]
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
@@ -149,8 +149,10 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
         for hit in ranked
         if WEAK not in hit.flags and _is_about(hit, subject, names) and not _is_beside_code(hit, subject)
     ]
-    if about[:1] != ranked[:1]:
+    if not about or about[0] is not ranked[0]:
         return []
+    if not _is_about(files[0], subject, names) and not _is_about(about[0], subject, names, least=_MANY_SHARED_TERMS):
+        return []  # two words in a hit that the search does not find best may be chance
     least = _HOOKS.min_score_share * max(scores.values(), default=0.0)
     return [hit for hit in about[: _HOOKS.max_found_places] if scores[hit.object_id] >= least]
 
@@ -161,10 +163,12 @@ def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
     return bool(_BESIDE_CODE.search(path)) and subject.isdisjoint(telling_terms(path))
 
 
-def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
+def _is_about(
+    hit: ShownHit, subject: frozenset[str], names: Sequence[str], *, least: int = _HOOKS.min_shared_terms
+) -> bool:
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
-    least = min(_MANY_SHARED_TERMS, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
-    return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+    enough = min(_MANY_SHARED_TERMS, max(least, _HOOKS.min_shared_share * len(subject)))
+    return _shared(hit, subject) >= enough or any(name in _held(hit) for name in names)
 
 
 def _has_title(hit: ShownHit, words: frozenset[str]) -> bool:
