@@ -121,6 +121,7 @@ def test_named_line_is_shown_with_its_definition(space, prompt):
     [
         ("tests/test_upload.py::TestUploader::test_retry fails", "tests/test_upload.py:5"),
         ("FAILED tests/test_upload.py::test_send[a-3] - assert None", "tests/test_upload.py:9"),
+        ("tests/test_upload.py::test_send: assert None", "tests/test_upload.py:9"),
         ("why is test_send red?", "tests/test_upload.py:9"),
     ],
 )
@@ -146,6 +147,22 @@ def test_other_files_next_to_a_named_one_share_much_with_the_prompt(space):
 def test_name_in_one_file_is_shown_without_a_definition(space):
     assert places(space, "retry_after_minutes has no effect") == ["src/acme/flags.py:2"]
     assert places(space, "retry_after_hours has no effect") == []
+
+
+def test_definition_next_to_a_named_line_is_shown(space):
+    prompt = "client.py:5 is fine.\n\nBut check retry_upload."
+    assert places(space, prompt) == ["src/acme/client.py:5", "src/acme/upload.py:10"]
+
+
+def test_file_of_the_repository_asked_from_is_meant(tmp_path):
+    with open_space(f"sqlite:{tmp_path}/space.db") as opened:
+        for name in ("one", "two"):
+            scratch = Scratch(tmp_path / name)
+            scratch.commit({"src/app.py": f"def {name}():\n    pass\n"})
+            opened.ingest("repo", input={"path": str(scratch.folder)})
+        for name in ("one", "two"):
+            (place,) = pointers(opened.asked_from(tmp_path / name), "simplify src/app.py")
+            assert place.text == f"src/app.py – {name}"
 
 
 def test_definition_qualified_by_its_module_is_found(space):

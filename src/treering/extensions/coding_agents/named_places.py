@@ -31,10 +31,12 @@ _SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
 
 _MENTION = re.compile(
     r"(?<![\w.@+~/\\-])(?P<path>(?:[A-Za-z]:)?[\w.@+~/\\-]*[\w-]\.[A-Za-z]\w{0,7})(?![\w/\\])"
-    r"(?:::(?P<test>\w[\w:.]*)"
-    r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w[\w.]*))?)?"
+    r"(?:::(?P<test>\w+(?:(?:::|\.)\w+)*)"
+    r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w+(?:\.\w+)*))?)?"
 )
 """A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
+_FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
+"""Words of the output of a program that failed."""
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 
@@ -92,10 +94,9 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
         for place in _places(mention, files[mention])
     ]
     frames = [match for match, mention in known if mention.line]
-    is_output = len(frames) > 1 or (bool(frames) and "\n" in prompt.strip())
-    return NamedPlaces(
-        [*{(one.source.id, one.line): one for one in places}.values()], "" if is_output else _without(prompt, known)
-    )
+    is_output = len(frames) > 1 or (bool(frames) and _FAILED.search(prompt) is not None)
+    once = {(one.source.id, one.line): one for one in places}
+    return NamedPlaces([*once.values()], "" if is_output else _without(prompt, known))
 
 
 def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
@@ -128,14 +129,12 @@ def _sources_containing(call: Call, names: Sequence[str]) -> Mapping[str, Mappin
     terms = {name: index_text(name).split()[0] for name in names if _IS_SYMBOL.search(name)}
     requests = [TextRequest(_REACH, _MAX_CONTAINING, words=(term,)) for term in terms.values()]
     hits = call.engine.index.text.search(requests) if requests else []
-    (read,) = call.engine.index.passages.read(
-        [PassageRequest(tuple({one.key for hit in hits for one in hit.words}), _REACH)]
-    )
+    keys = {one.key for found in hits for one in found.words}
+    (read,) = call.engine.index.passages.read([PassageRequest(tuple(keys), _REACH)])
+    heads = [[read.heads[one.key] for one in found.words if one.key in read.heads] for found in hits]
     return {
-        name: {
-            head.object_id: None for one in found.words if (head := read.heads.get(one.key)) and head.type == "source"
-        }
-        for name, found in zip(terms, hits, strict=True)
+        name: {head.object_id: None for head in those if head.type == "source"}
+        for name, those in zip(terms, heads, strict=True)
     }
 
 
@@ -148,7 +147,7 @@ def _mention(call: Call, match: re.Match[str]) -> Mention:
 
 def _failed_first(mentions: Iterable[Mention]) -> list[Mention]:
     """Return frames before other files, those of Python in reverse."""
-    frames, files = [], []
+    frames, files = list[Mention](), list[Mention]()
     for mention in mentions:
         (frames if mention.line else files).append(mention)
     family = file_at(frames[0].path) if frames else None
@@ -177,24 +176,26 @@ def _files(call: Call, mentions: Iterable[Mention]) -> Mapping[Mention, Sequence
     (read,) = index.passages.read([PassageRequest(keys, _REACH)])
     paths: dict[str, dict[str, str]] = {}
     for key in read.visible:
-        head = read.heads[key]
-        path = path_of(head)
-        paths.setdefault(path.rpartition("/")[2], {})[path] = head.object_id
+        path = path_of(read.heads[key])
+        paths.setdefault(path.rpartition("/")[2], {})[read.heads[key].object_id] = path
     meant = {mention: _meant(mention, paths.get(name, {})) for name, those in by_name.items() for mention in those}
     sources = {one.id: one for one in read_sources(call, (one for those in meant.values() for one in those))}
-    return {
-        mention: _best(mention, [sources[one] for one in those if one in sources]) for mention, those in meant.items()
-    }
+    files = {mention: [sources[one] for one in those if one in sources] for mention, those in meant.items()}
+    return {mention: _best(mention, _in_repository(call, those)) for mention, those in files.items()}
+
+
+def _in_repository(call: Call, sources: Sequence[Source]) -> Sequence[Source]:
+    """Return the files of the repository asked from, or all if it has none of them."""
+    return [one for one in sources if call.tree and call.tree.view.has(one.origin)] or sources
 
 
 def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
-    """Return the ids of the files that share most of a path with a mention, if enough of it."""
-    shared = {path: _shared(mention.parts, tuple(path.split("/"))) for path in paths}
-    possible = {path: count for path, count in shared.items() if _is_meant(mention, tuple(path.split("/")), count)}
-    most = max(possible.values(), default=0)
-    return [
-        paths[path] for path in sorted(possible, key=lambda path: (path.count("/"), path)) if possible[path] == most
-    ]
+    """Return the ids of the files that share most of a path with a mention, if enough of it; `paths` are by id."""
+    parts = {one: tuple(path.split("/")) for one, path in paths.items()}
+    shared = {one: _shared(mention.parts, path) for one, path in parts.items()}
+    possible = [one for one, count in shared.items() if _is_meant(mention, parts[one], count)]
+    most = max((shared[one] for one in possible), default=0)
+    return sorted((one for one in possible if shared[one] == most), key=lambda one: (len(parts[one]), paths[one]))
 
 
 def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
@@ -224,9 +225,8 @@ def _best(mention: Mention, sources: Sequence[Source]) -> Sequence[Source]:
 def _fits(mention: Mention, source: Source) -> bool:
     if mention.name and _defined(source, mention.name):
         return True
-    return not mention.name and mention.line <= max(
-        (one.locator.end for one in source.segments if isinstance(one.locator, Lines)), default=0
-    )
+    last = max((one.locator.end for one in source.segments if isinstance(one.locator, Lines)), default=0)
+    return not mention.name and mention.line <= last
 
 
 def _places(mention: Mention, sources: Iterable[Source]) -> Iterator[NamedPlace]:
@@ -291,7 +291,7 @@ def _containing(source: Source, name: str) -> NamedPlace | None:
 
 
 def _whole(source: Source) -> NamedPlace:
-    """Return the first line of a file, with the first names that it defines."""
+    """Return a file as a whole, with the names that it defines or its sections."""
     is_code = file_at(_path(source)) is not None
     headings = (name for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source)))
     names = dict.fromkeys(name.partition(".")[0] if is_code else name.rpartition(" > ")[2] for name in headings)
