@@ -45,7 +45,9 @@ _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+
 _WORD = re.compile(r"\w+")
 _MIN_TITLE_WORDS = 4
 """Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
-_BESIDE_CODE = re.compile(r"(?:^|/)\.(?:github|gitlab)/(?!workflows/|actions/)|\.(?:css|scss|sass|less)(?:\.\w+)?$")
+_BESIDE_CODE = re.compile(
+    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$", re.IGNORECASE
+)
 """Files that share words with prompts about code by chance."""
 _NUMBER = re.compile(r"[\d./-]+")
 
@@ -104,7 +106,8 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     subject, names = subject_of(text), _names_in(text)
     if len(subject) < _HOOKS.min_shared_terms and not names:
         return []
-    files = [hit for hit in _current(space.query("search", ROOT, {"text": text}, _FILES).hits) if hit.first_line]
+    hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
+    files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
     if not ids:
         return _answering(files, subject, names)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
@@ -144,11 +147,7 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
         hit.object_id: (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject)) for hit in files
     }
     ranked = sorted(files, key=lambda hit: -scores[hit.object_id])
-    about = [
-        hit
-        for hit in ranked
-        if WEAK not in hit.flags and _is_about(hit, subject, names) and not _is_beside_code(hit, subject)
-    ]
+    about = [hit for hit in ranked if WEAK not in hit.flags and _is_about(hit, subject, names)]
     if not about or about[0] is not ranked[0]:
         return []
     if not _is_about(files[0], subject, names) and not _is_about(about[0], subject, names, least=_MANY_SHARED_TERMS):
