@@ -100,7 +100,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
 def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     """Return what a search finds for the rest of a prompt: in the files that it names, then in others.
 
-    Next to a named file, other files must have more in common with the prompt.
+    Next to a named file, other files must have half of the rest of the prompt.
     """
     text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
     subject, names = subject_of(text), _names_in(text)
@@ -111,8 +111,8 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     if not ids:
         return _answering(files, subject, names)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
-    others = _answering(files, subject, names)
-    return [*in_named, *(hit for hit in others if _is_about(hit, subject, names, least=_MANY_SHARED_TERMS))]
+    least = max(_MANY_SHARED_TERMS, len(subject) / 2)
+    return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
