@@ -154,6 +154,11 @@ def test_definition_next_to_a_named_line_is_shown(space):
     assert places(space, prompt) == ["src/acme/client.py:5", "src/acme/upload.py:10"]
 
 
+def test_long_prompt_is_not_about_every_name_in_it(space):
+    issue = "The price of the lines of an order is wrong if the order has no lines.\n" * 6
+    assert places(space, f"{issue}    retry_upload(1)")[0].startswith("src/acme/orders.py:")
+
+
 def test_file_of_the_repository_asked_from_is_meant(tmp_path):
     with open_space(f"sqlite:{tmp_path}/space.db") as opened:
         for name in ("one", "two"):

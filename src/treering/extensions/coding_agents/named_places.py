@@ -100,8 +100,12 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
 
 
 def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
-    """Find the definitions of names, in code and in tests, or else the only places that contain a name."""
-    wanted = [name.removesuffix("()").replace("::", ".") for name in islice(dict.fromkeys(names), _MAX_NAMES)]
+    """Find the definitions of names, in code and in tests, or else the only places that contain a name.
+
+    A plain word such as `run()` is no name: what it means is decided by the words around it.
+    """
+    symbols = (name.replace("::", ".") for name in dict.fromkeys(names) if "." in name or _IS_SYMBOL.search(name))
+    wanted = [*islice(symbols, _MAX_NAMES)]
     if not wanted:
         return []
     defining, containing = _sources_defining(call, wanted), _sources_containing(call, wanted)

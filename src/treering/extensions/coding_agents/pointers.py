@@ -92,7 +92,9 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         return known
     call = call_on(space)
     named = places_named(call, output)
-    defined = definitions_of(call, _names_in(named.rest))
+    # A long prompt, such as an issue with code, has names that it is not about.
+    is_short = len(named.rest) <= TUNING.question.max_short_chars
+    defined = definitions_of(call, _names_in(named.rest)) if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
 
