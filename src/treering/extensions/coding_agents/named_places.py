@@ -85,9 +85,9 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
     Of the frames of a traceback of Python the last comes first, because it failed; other languages print it first. The
     rest of a traceback names no further places.
     """
-    found = [(match, _mention(call, match)) for match in islice(_MENTION.finditer(prompt), _MAX_MENTIONS)]
-    files = _files(call, dict.fromkeys(mention for _, mention in found))
-    known = [(match, mention) for match, mention in found if files.get(mention)]
+    matches = [(match, _mention(call, match)) for match in islice(_MENTION.finditer(prompt), _MAX_MENTIONS)]
+    files = _files(call, dict.fromkeys(mention for _, mention in matches))
+    known = [(match, mention) for match, mention in matches if files.get(mention)]
     places = [
         place
         for mention in _failed_first(dict.fromkeys(mention for _, mention in known))
@@ -102,7 +102,7 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
 def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
     """Find the definitions of names, in code and in tests, or else the only places that contain a name.
 
-    A plain word such as `run()` is no name: what it means is decided by the words around it.
+    A plain word such as `run()` is no name, because many files may define it or mean something else.
     """
     symbols = (name.replace("::", ".") for name in dict.fromkeys(names) if "." in name or _IS_SYMBOL.search(name))
     wanted = [*islice(symbols, _MAX_NAMES)]
@@ -111,8 +111,10 @@ def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
     defining, containing = _sources_defining(call, wanted), _sources_containing(call, wanted)
     few = {name: ids for name in wanted if len(ids := defining.get(name) or containing.get(name, {})) <= _MAX_SAME_NAME}
     sources = {one.id: one for one in read_sources(call, (one for ids in few.values() for one in ids))}
-    found = [(name, sources[one]) for name, ids in few.items() for one in ids if one in sources]
-    places = [_qualified(source, name) if name in defining else _containing(source, name) for name, source in found]
+    candidates = [(name, sources[one]) for name, ids in few.items() for one in ids if one in sources]
+    places = [
+        _qualified(source, name) if name in defining else _containing(source, name) for name, source in candidates
+    ]
     return [place for place in places if place]
 
 
@@ -133,9 +135,9 @@ def _sources_containing(call: Call, names: Sequence[str]) -> Mapping[str, Mappin
     terms = {name: index_text(name).split()[0] for name in names if _IS_SYMBOL.search(name)}
     requests = [TextRequest(_REACH, _MAX_CONTAINING, words=(term,)) for term in terms.values()]
     hits = call.engine.index.text.search(requests) if requests else []
-    keys = {one.key for found in hits for one in found.words}
+    keys = {hit.key for one in hits for hit in one.words}
     (read,) = call.engine.index.passages.read([PassageRequest(tuple(keys), _REACH)])
-    heads = [[read.heads[one.key] for one in found.words if one.key in read.heads] for found in hits]
+    heads = [[read.heads[hit.key] for hit in one.words if hit.key in read.heads] for one in hits]
     return {
         name: {head.object_id: None for head in those if head.type == "source"}
         for name, those in zip(terms, heads, strict=True)
@@ -150,7 +152,7 @@ def _mention(call: Call, match: re.Match[str]) -> Mention:
 
 
 def _failed_first(mentions: Iterable[Mention]) -> list[Mention]:
-    """Return frames before other files, those of Python in reverse."""
+    """Return frames before other files, frames of Python in reverse."""
     frames, files = list[Mention](), list[Mention]()
     for mention in mentions:
         (frames if mention.line else files).append(mention)
@@ -159,7 +161,7 @@ def _failed_first(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def _without(prompt: str, known: Iterable[tuple[re.Match[str], Mention]]) -> str:
-    """Return a prompt without files; the names of tests remain, because they say what is tested."""
+    """Return a prompt without files; the names of tests remain, because they name the subject."""
     end, rest = 0, list[str]()
     for match, mention in known:
         rest += [prompt[end : match.start()], mention.name.rpartition(".")[2]]
@@ -205,7 +207,7 @@ def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
 def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
     """Return whether a path may be a mentioned file, by the number of last parts that they share.
 
-    A file may be named by the end of its path, from a folder above the repository, or where its package is installed.
+    A file may be named by the end of its path, from a folder above the repository, or in the folder of an installed package.
     """
     if shared == len(mention.parts) or shared == len(path) > 1:
         return True
