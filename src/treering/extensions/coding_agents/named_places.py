@@ -207,7 +207,7 @@ def _meant(mention: Mention, paths: Mapping[str, str]) -> list[str]:
 def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
     """Return whether a path may be a mentioned file, by the number of last parts that they share.
 
-    A file may be named by the end of its path, from a folder above the repository, or in the folder of an installed package.
+    A file may be named by the end of its path, from a folder above the repository, or in an installed package.
     """
     if shared == len(mention.parts) or shared == len(path) > 1:
         return True
