@@ -4,23 +4,19 @@ The space of a repository is that of a commit some way back. Each later commit i
 and the files it changes are the right answer. Clones are looked for as in `benchmarks.code_data`.
 """
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks import agent_briefs, agent_candidates, agent_cards, agent_lines, agent_packs
+from benchmarks import agent_briefs, agent_candidates, agent_cards, agent_lines, agent_packs, agent_prompts
+from benchmarks.agent_prompts import answered
 from benchmarks.code_data import clone_of
 from benchmarks.code_files import space_at
 from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from benchmarks.source_tree import git
-from treering import Space
-from treering.extensions.coding_agents.pointers import pointers
-from treering.extensions.coding_agents.shown_lines import HookLine, within_budget
-from treering.retrieval.text.analysis import estimate_tokens
 
 TUNED_ON = ("celery/celery", "honojs/hono")
 REPORTED_ON = (
@@ -48,21 +44,13 @@ class Task:
     files: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The pointers that one prompt got."""
-
-    paths: Sequence[str]
-    tokens: int
-    seconds: float
-
-
 def measure(plan: Plan) -> list[Row]:
     """Measure what an agent gets unasked, and the lines, candidates and packs it gets when it asks."""
     return [
         *agent_cards.measure(),
         *agent_briefs.measure(plan),
         *_prompts(plan),
+        *agent_prompts.measure(plan),
         *agent_lines.measure(plan, tuned_on=TUNED_ON),
         *agent_candidates.measure(),
     ]
@@ -114,19 +102,6 @@ def tasks_of(clone: Path, most: int) -> tuple[str, list[Task]]:
             known = frozenset(git(clone, "ls-tree", "-r", "--name-only", before).splitlines())
             return before, [Task(one.prompt, one.files & known) for one in tasks if one.files & known]
     raise MissingData(f"{clone} has no commits.")
-
-
-def answered(space: Space, prompt: str) -> Answered:
-    """Ask for the pointers of a prompt."""
-    began = time.perf_counter()
-    text, shown = within_budget(pointers(space, prompt))
-    return Answered([*_paths(shown)], estimate_tokens(text) if text else 0, time.perf_counter() - began)
-
-
-def _paths(shown: Sequence[HookLine]) -> Iterator[str]:
-    for one in shown:
-        if ":" in (place := one.text.split(" ")[0]):
-            yield place.rpartition(":")[0]
 
 
 def _share(part: int, whole: int) -> float:

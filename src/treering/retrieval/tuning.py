@@ -186,6 +186,9 @@ class HooksTuning(NamedTuple):
     """What the hooks of coding agents add to a prompt, an edit and a failure."""
 
     max_places: int
+    max_found_places: int
+    subject_weight: float
+    min_score_share: float
     max_entries: int
     min_shared_terms: int
     min_shared_share: float

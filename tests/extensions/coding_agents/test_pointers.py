@@ -77,6 +77,48 @@ def test_two_words_of_a_long_prompt_are_chance(space):
     assert pointers(space, asked) == []
 
 
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    scratch = Scratch(tmp_path_factory.mktemp("shop") / "shop")
+    form = "---\nname: Broken checkout\n---\n\nDoes the checkout total include the voucher discount? Which basket?\n"
+    scratch.commit(
+        {
+            "shop/checkout.py": "def total(basket, voucher):\n    return basket.sum - voucher.discount\n",
+            "shop/basket.py": 'def empty(basket):\n    """Remove all lines of a basket."""\n    basket.clear()\n',
+            "shop/flags.py": 'MAX_LINES = Flag("--max-lines", "The most lines of a basket.")\n',
+            "web/checkout.css": ".voucher-discount { color: red }\n.basket-total { color: blue }\n",
+            "web/theme.css": ".voucher-discount { color: red }\n.basket-total { color: blue }\n",
+            ".github/ISSUE_TEMPLATE/bug.md": form,
+            "docs/weather.md": "# Weather\n\nRain and sun.\n",
+        }
+    )
+    with open_space(f"sqlite:{scratch.folder.parent}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(scratch.folder)})
+        yield opened
+
+
+def paths(space, prompt):
+    return [one.text.split(":")[0] for one in pointers(space, prompt)]
+
+
+def test_forms_and_style_sheets_are_no_places_of_code(shop):
+    shown = paths(shop, "the voucher discount is missing in the basket total")
+    assert shown[0] == "shop/checkout.py"
+    assert not {"web/theme.css", ".github/ISSUE_TEMPLATE/bug.md"}.intersection(shown)
+
+
+def test_style_sheet_that_the_prompt_is_about_is_a_place(shop):
+    assert "web/theme.css" in paths(shop, "the theme has the wrong color for voucher discounts")
+
+
+def test_new_name_finds_similar_definitions_by_its_words(shop):
+    assert paths(shop, "add a --max-basket-lines flag")[0] == "shop/flags.py"
+
+
+def test_every_place_is_about_the_prompt(shop):
+    assert paths(shop, "voucher discount of the total is ignored") == ["shop/checkout.py"]
+
+
 def test_prompt_with_all_words_of_a_title_gets_its_entry(space):
     quote = note(space, "There is never a release 2.0, because files opt in.")
     decide(space, "There will never be a release 2.0", quote)

@@ -8,6 +8,8 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
+from treering.extensions.coding_agents.governing import call_on
+from treering.extensions.coding_agents.named_places import NamedPlace, NamedPlaces, definitions_of, places_named
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.question import asks
@@ -24,6 +26,8 @@ _MAX_MEMORY_HITS = 6
 _MAX_FILE_HITS = 8
 
 _MAX_PROMPT_CHARS = 4_000
+_MAX_OUTPUT_CHARS = 40_000
+"""Characters of a prompt that are read for names of files: the frame that failed may be the last line."""
 _BELIEVED = ("active", "contested", "stale")
 _OPEN = ("open", "in_progress", "blocked")
 _MEMORY: Mapping[str, Any] = {
@@ -41,6 +45,10 @@ _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+
 _WORD = re.compile(r"\w+")
 _MIN_TITLE_WORDS = 4
 """Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
+_BESIDE_CODE = re.compile(
+    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$", re.IGNORECASE
+)
+"""Files that share words with prompts about code by chance."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
@@ -64,9 +72,9 @@ def subject_of(prompt: str) -> frozenset[str]:
 
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
-    asked = prompt[:_MAX_PROMPT_CHARS]
+    asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names)
+    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(_names_in(output))
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
@@ -82,8 +90,31 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*_entries(entries), *_commands(found.commands if asks(asked) else ())]
     if not has_subject:
         return known
-    files = [hit for hit in _current(space.query("search", ROOT, {"text": asked}, _FILES).hits) if hit.first_line]
-    return [*known, *_places(_answering(files, subject, names))]
+    call = call_on(space)
+    named = places_named(call, output)
+    # A long prompt, such as an issue with code, has names that it is not about.
+    is_short = len(named.rest) <= TUNING.question.max_short_chars
+    defined = definitions_of(call, _names_in(named.rest)) if is_short else []
+    found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
+    return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
+
+
+def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
+    """Return what a search finds for the rest of a prompt: in the files that it names, then in others.
+
+    Next to a named file, other files must have half of the rest of the prompt.
+    """
+    text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
+    subject, names = subject_of(text), _names_in(text)
+    if len(subject) < _HOOKS.min_shared_terms and not names:
+        return []
+    hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
+    files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
+    if not ids:
+        return _answering(files, subject, names)
+    in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
+    least = max(_MANY_SHARED_TERMS, len(subject) / 2)
+    return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
 
 
 def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
@@ -109,19 +140,36 @@ def _names_in(asked: str) -> list[str]:
 
 
 def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
-    """Return the files that answer a prompt; none if the best is not about it: one word in common may be chance."""
-    if not files:
+    """Return the files that answer a prompt, best first; none if the best is not about it.
+
+    The score of a search is relative to the best hit. The share of the subject shows how much a hit has by itself.
+    """
+    share = _HOOKS.subject_weight
+    scores = {
+        hit.object_id: (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject)) for hit in files
+    }
+    ranked = sorted(files, key=lambda hit: -scores[hit.object_id])
+    about = [hit for hit in ranked if WEAK not in hit.flags and _is_about(hit, subject, names)]
+    if not about or about[0] is not ranked[0]:
         return []
-    if WEAK in files[0].flags:
-        least = max(_MANY_SHARED_TERMS, _HOOKS.min_shared_share * len(subject))
-        return files if _shared(files[0], subject) >= least else []
-    return [hit for hit in files if WEAK not in hit.flags] if _is_about(files[0], subject, names) else []
+    if not _is_about(files[0], subject, names) and not _is_about(about[0], subject, names, least=_MANY_SHARED_TERMS):
+        return []  # two words in a hit that the search does not find best may be chance
+    least = _HOOKS.min_score_share * max(scores.values(), default=0.0)
+    return [hit for hit in about[: _HOOKS.max_found_places] if scores[hit.object_id] >= least]
 
 
-def _is_about(hit: ShownHit, subject: frozenset[str], names: Sequence[str]) -> bool:
+def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
+    """Return whether a hit is a form for contributors or a style sheet, and the prompt has no term of its path."""
+    path = hit.place.rpartition("#L")[0]
+    return bool(_BESIDE_CODE.search(path)) and subject.isdisjoint(telling_terms(path))
+
+
+def _is_about(
+    hit: ShownHit, subject: frozenset[str], names: Sequence[str], *, least: int = _HOOKS.min_shared_terms
+) -> bool:
     """Return whether a hit has a name of the prompt or enough terms of its subject."""
-    least = min(_MANY_SHARED_TERMS, max(_HOOKS.min_shared_terms, _HOOKS.min_shared_share * len(subject)))
-    return _shared(hit, subject) >= least or any(name in _held(hit) for name in names)
+    enough = min(_MANY_SHARED_TERMS, max(least, _HOOKS.min_shared_share * len(subject)))
+    return _shared(hit, subject) >= enough or any(name in _held(hit) for name in names)
 
 
 def _has_title(hit: ShownHit, words: frozenset[str]) -> bool:
@@ -162,10 +210,34 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
     return not isinstance(item, Knowledge) or item.was_active
 
 
-def _places(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
-    for hit in islice(hits, _HOOKS.max_places):
-        best = next(iter(hit.lines), 0)
-        where = f"{hit.place.rpartition('#L')[0]}:{hit.first_line + best}"
-        line = one_line(hit.text.split("\n")[best].strip(), most=limits.MAX_POINTER_CHARS)
-        named = hit.symbol if hit.symbol not in line else ""
-        yield HookLine(digest_key(hit.place), " ".join(filter(None, (where, named, f"– {line}"))))
+def _places(
+    named: Sequence[NamedPlace], defined: Sequence[NamedPlace], found: Sequence[ShownHit]
+) -> Iterator[HookLine]:
+    """Yield the places of a prompt: named files, then definitions, then found files, each once."""
+    exact = [one for one in named if one.is_exact]
+    exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
+    shown = {one.source.id for one in exact}
+    best = {hit.object_id: hit for hit in found}
+    for one in [*exact, *(one for one in named if one.source.id not in shown)]:
+        hit = best.get(one.source.id)
+        yield _line(one.path, one.line, one.symbol, one.text) if one.is_exact or hit is None else _hit_line(hit)
+        shown.add(one.source.id)
+    yield from (_hit_line(hit) for hit in found if hit.object_id not in shown)
+
+
+def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
+    """Return whether another place is in the same definition as one, or in a member of it."""
+    return one.source.id == other.source.id and f"{other.symbol}.".startswith(f"{one.symbol}.")
+
+
+def _hit_line(hit: ShownHit) -> HookLine:
+    best = next(iter(hit.lines), 0)
+    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, hit.text.split("\n")[best])
+
+
+def _line(path: str, number: int, symbol: str, text: str) -> HookLine:
+    """Write a place on one line; `number` 0 is a whole file."""
+    where = f"{path}:{number}" if number else path
+    line = one_line(text.strip(), most=limits.MAX_POINTER_CHARS)
+    named = symbol if symbol not in line else ""
+    return HookLine(digest_key(where), " ".join(filter(None, (where, named, line and f"– {line}"))))
