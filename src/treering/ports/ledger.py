@@ -466,6 +466,10 @@ class _Reads(Protocol):
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object: ...
 
+    def objects_at(
+        self, identities: Sequence[str], as_of: AsOf, altered: Altered | None = None
+    ) -> Mapping[str, Object]: ...
+
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]: ...
@@ -497,9 +501,9 @@ def read_one_by_one(
         dependents_of = {one: ledger.dependents(one) for one in {*request.dependents, *request.resting}}
     dependents = {identity: tuple(dependents_of[identity]) for identity in request.dependents}
     resting = {identity: tuple(dependents_of[identity]) for identity in request.resting}
-    objects: dict[str, Object] = {}
-    _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
-    _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)
+    objects = _objects(ledger, request.objects, request.as_of, altered)
+    depending = [one for ids in dependents.values() for one in ids if one not in objects]
+    objects |= _objects(ledger, depending, None, altered)
     naming = _referrers(ledger, request, altered)
     objects |= {item.id: item for items in naming.values() for item in items}
     referrers = {identity: tuple(item.id for item in items) for identity, items in naming.items()}
@@ -532,13 +536,19 @@ def read_one_by_one(
 def _referrers(ledger: _Reads, request: ObjectRequest, altered: Altered) -> dict[str, list[Object]]:
     """Return, by requested id, the objects that refer to it in the requested state."""
     named = {identity: ledger.referrers(identity) for identity in request.referrers}
-    referring: dict[str, Object] = {}
-    everyone = (one for ids in named.values() for one in ids)
-    _collect(referring, everyone, lambda one: ledger.get(one, as_of=request.as_of), altered)
+    everyone = [one for ids in named.values() for one in ids]
+    referring = _objects(ledger, everyone, request.as_of, altered)
     return {
         identity: [referring[one] for one in ids if one in referring and identity in references_of(referring[one])]
         for identity, ids in named.items()
     }
+
+
+def _objects(ledger: _Reads, identities: Sequence[str], as_of: AsOf, altered: Altered) -> dict[str, Object]:
+    """Read objects together, in the order given, except missing and damaged ones."""
+    wanted = list(dict.fromkeys(identities))
+    found = ledger.objects_at(wanted, as_of, altered) if wanted else {}
+    return {identity: found[identity] for identity in wanted if identity in found}
 
 
 def _collect(

@@ -177,6 +177,18 @@ class MemoryLedger(LedgerWrites):
             raise missing_object(identity)
         return item
 
+    def objects_at(
+        self,
+        identities: Sequence[str],
+        as_of: AsOf,
+        altered: Altered | None = None,  # noqa: ARG002 - see above
+    ) -> Mapping[str, Object]:
+        """Return the objects among these ids that existed at a point in history."""
+        with self._lock:
+            seq = self.sequence(as_of)
+            found = ((identity, self._tables.get_as_of(identity, seq)) for identity in identities)
+            return {identity: item for identity, item in found if item}
+
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision, oldest first."""
         with self._lock:

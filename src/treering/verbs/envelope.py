@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import date
 from functools import partial, reduce
 from math import ceil
@@ -54,16 +54,16 @@ class Rights:
 
     def __or__(self, other: "Rights") -> "Rights":
         """Return the rights in either of two."""
-        return Rights(**{name: value or getattr(other, name) for name, value in asdict(self).items()})
+        return Rights(**{name: getattr(self, name) or getattr(other, name) for name in self.__slots__})
 
     def __and__(self, other: "Rights") -> "Rights":
         """Return the rights in both of two."""
-        return Rights(**{name: value and getattr(other, name) for name, value in asdict(self).items()})
+        return Rights(**{name: getattr(self, name) and getattr(other, name) for name in self.__slots__})
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the rights, in the order of the fields."""
-        return tuple(name for name, value in asdict(self).items() if value)
+        return tuple(name for name in self.__slots__ if getattr(self, name))
 
     def beyond(self, granted: "Rights") -> tuple[str, ...]:
         """Return the names of these rights that are not granted."""

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 
 import httpx
@@ -61,26 +62,77 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no process inherits a socket")
-def test_server_replaced_behind_a_socket_fails_no_request(tmp_path):
+@pytest.fixture
+def shared_socket(tmp_path):
+    """Return a function that starts a server on a socket which all of them inherit, and the address of the socket."""
     environment = {**os.environ, "TREERING_DATA_DIR": str(tmp_path / "data"), "TREERING_BACKGROUND": "0"}
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(4) as clients:
-        inherited, address = listener.fileno(), f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        inherited = listener.fileno()
         serve = ["treering", "serve", "--space", f"sqlite:{tmp_path / 'a.db'}"]
         command = [sys.executable, "-c", _SUPERVISE, str(inherited), sys.executable, "-m", *serve]
-        start = partial(subprocess.Popen, command, pass_fds=[inherited], env=environment, stdout=subprocess.DEVNULL)
-        note = {"input": {"title": "Served"}}
-        post = partial(httpx.post, f"{address}/v1/wiki/crystallize", json=note, trust_env=False, timeout=60)
-        with start() as first:
-            answers = [clients.submit(post) for _ in range(8)]
-            answers[0].result()
-            first.terminate()
+        processes = []
+
+        def start():
+            opened = subprocess.Popen(command, pass_fds=[inherited], env=environment, stdout=subprocess.PIPE)
+            processes.append(opened)
+            return opened
+
+        yield start, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process inherits a socket")
+def test_server_replaced_behind_a_socket_fails_no_request(shared_socket):
+    start, address = shared_socket
+    note = {"input": {"title": "Served"}}
+    post = partial(httpx.post, f"{address}/v1/wiki/crystallize", json=note, trust_env=False, timeout=60)
+    with ThreadPoolExecutor(4) as clients:
+        first = start()
+        answers = [clients.submit(post) for _ in range(8)]
+        answers[0].result()
+        first.terminate()
+        first.wait(60)
         answers += [clients.submit(post) for _ in range(8)]
-        with start() as second:
-            statuses = {one.result().status_code for one in answers}
-            second.terminate()
+        second = start()
+        statuses = {one.result().status_code for one in answers}
+        second.terminate()
+        second.wait(60)
 
     assert (first.returncode, second.returncode, statuses) == (0, 0, {200})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process inherits a socket")
+def test_servers_on_one_socket_read_each_others_writes(shared_socket):
+    start, address = shared_socket
+
+    def connect(paused):
+        """Open a connection while another server cannot accept it."""
+        paused.send_signal(signal.SIGSTOP)
+        client = httpx.Client(base_url=address, trust_env=False, timeout=60)
+        client.get("/health")
+        paused.send_signal(signal.SIGCONT)
+        return client
+
+    def titles(client):
+        return {change["title"] for change in client.post("/v1/wiki/query", json={"mode": "recent"}).json()["changes"]}
+
+    first, second = start(), start()
+    for server in (first, second):
+        server.stdout.readline()
+    with closing(connect(second)) as of_first, closing(connect(first)) as of_second:
+        of_first.post("/v1/wiki/crystallize", json={"input": {"title": "From the first"}})
+        seen = titles(of_second)
+        of_second.post("/v1/wiki/crystallize", json={"input": {"title": "From the second"}})
+        seen_later = titles(of_first)
+    for server in (first, second):
+        server.terminate()
+        server.wait(60)
+
+    assert seen == {"From the first"}
+    assert seen_later == {"From the first", "From the second"}
+    assert (first.returncode, second.returncode) == (0, 0)
 
 
 @pytest.mark.nightly

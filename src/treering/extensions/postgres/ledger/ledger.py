@@ -64,7 +64,6 @@ class PostgresSnapshot(Snapshot):
         self._transaction = transaction
         self._default_policy = policy
         self._ahead: dict[str, Object] = {}
-        self._altered: Altered = {}
         self._referrers: dict[str, list[str]] = {}
         self._links: dict[str, list[Link]] = {}
 
@@ -85,7 +84,7 @@ class PostgresSnapshot(Snapshot):
         named = (dependents_of[identity] for identity in dependents)
         naming = chain(chain.from_iterable(named), chain.from_iterable(self._referrers.values()))
         if wanted := list(dict.fromkeys((*now, *naming))):
-            self._ahead = self.objects.current(wanted, self._altered)
+            self._ahead = self.objects.current(wanted, altered={})
         linked = chain.from_iterable(request.links for request in requests if request.as_of is None)
         if ends := list(dict.fromkeys(linked)):
             with suppress(Corrupt):  # then each is read separately, which raises the error of the damaged one
@@ -94,15 +93,20 @@ class PostgresSnapshot(Snapshot):
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object, as of now or a point in history."""
-        if as_of is not None:
-            item = self.objects.as_of([identity], self.sequence(as_of)).get(identity)
-        elif identity in self._altered:
-            item = self.objects.get(identity)  # which raises the error
-        else:
-            item = self._ahead.get(identity) or self.objects.get(identity)
+        item = self.objects_at([identity], as_of).get(identity)
         if item is None:
             raise missing_object(identity)
         return item
+
+    def objects_at(
+        self, identities: Sequence[str], as_of: AsOf, altered: Altered | None = None
+    ) -> Mapping[str, Object]:
+        """Return objects by id, as of now or a point in history. Unknown ids are left out."""
+        if as_of is not None:
+            return super().objects_at(identities, as_of, altered)
+        # Damaged objects are read again, which raises or notes the error.
+        others = [identity for identity in identities if identity not in self._ahead]
+        return {**self._ahead, **super().objects_at(others, None, altered)} if others else self._ahead
 
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
