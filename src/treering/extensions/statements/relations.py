@@ -109,7 +109,8 @@ def _repeated(new: Statement, candidates: Sequence[Statement]) -> Iterator[Relat
             continue
         if not (new.values or old.values) and (len(things) < _MIN_REPEATED or new.things != old.things):
             continue
-        if old.things <= new.things and _values_within(old, new):
+        is_more = new.cues & {"change", "succeeds"} and new.keys != old.keys  # `Maria left, Jonas runs the team now`
+        if old.things <= new.things and _values_within(old, new) and not is_more:
             yield Relation("repeats", new, old)
         elif new.things < old.things and new.values and _values_within(new, old):
             yield Relation("repeats", old, new)
