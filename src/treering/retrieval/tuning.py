@@ -216,6 +216,7 @@ class ReplacingTuning(NamedTuple):
     chance: float
     known: float
     covered: float
+    missed: float
     statement: float
     constant: float
 

@@ -221,11 +221,14 @@ def _weight(
         and not new.answers
     ):
         topics |= old.topics
+    before = topics_of(old.author).union(*(one.topics for one in ledger.stated_in(old.message)))
+    count = max(1, len(asked.topics))
     return (
         numbers.constant
         + numbers.chance * math.log(chance / (1 - chance))
         + numbers.known * is_known
-        + numbers.covered * len(topics & asked.topics) / max(1, len(asked.topics))
+        + numbers.covered * len(topics & asked.topics) / count
+        + numbers.missed * len((before - topics) & asked.topics) / count
         + numbers.statement * min(MAX_STATEMENTS, sum(one.has_substance for one in message))
     )
 

@@ -53,6 +53,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
+        "reply": "agrees" in new.cues and not new.things & old.things,
         "another": is_open and is_another(new, old),
         "another event": not is_told and len(set(differing(new, old)) | {"name"}) == len(differing(new, old)) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),

@@ -20,7 +20,7 @@ from treering.extensions.statements.statement import Relation, RelationKind, Sta
 LIKELY = 0.14
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-LIKELY_ANYWAY = 0.55
+LIKELY_ANYWAY = 0.62
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
@@ -109,7 +109,7 @@ def _repeated(new: Statement, candidates: Sequence[Statement]) -> Iterator[Relat
             continue
         if not (new.values or old.values) and (len(things) < _MIN_REPEATED or new.things != old.things):
             continue
-        is_more = new.cues & {"change", "succeeds"} and new.keys != old.keys  # `Maria left, Jonas runs the team now`
+        is_more = new.cues & {"change", "succeeds"} and (new.things, new.keys) != (old.things, old.keys)
         if old.things <= new.things and _values_within(old, new) and not is_more:
             yield Relation("repeats", new, old)
         elif new.things < old.things and new.values and _values_within(new, old):
