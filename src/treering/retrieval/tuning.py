@@ -217,8 +217,6 @@ class ReplacingTuning(NamedTuple):
     known: float
     covered: float
     missed: float
-    statement: float
-    constant: float
 
 
 class Tuning(NamedTuple):

@@ -76,7 +76,11 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: I'm flying to Paris on 3 June", "Ada: I'm flying to Rome on 9 July"],
         ["Ada: The shop opens at 9", "Ada: The shop closes at 6"],
         ["Ada: I moved to Leeds in 2019", "Ada: The concert has moved to the town hall"],
-        ["Ada: From 1 April I work for Sonne.", "Ben: What about 15 March for dinner?", "Ada: Sure, 15 March at 6 pm then"],
+        [
+            "Ada: From 1 April I work for Sonne.",
+            "Ben: What about 15 March for dinner?",
+            "Ada: Sure, 15 March at 6 pm then",
+        ],
         ["Ben: From 1 April I work for Sonne.", "Ada: Dinner on 15 March at 6 pm?", "Ben: Sure, 15 March at 6 pm then"],
     ],
 )

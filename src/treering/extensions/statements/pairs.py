@@ -48,14 +48,14 @@ def objections(new: Statement, old: Statement) -> list[str]:
     """Return what makes it so unlikely that a higher chance is needed."""
     if "correct" in new.cues or new.force == "ended":
         return []
-    is_open, is_told = "change" not in new.cues, not new.cues.isdisjoint(_PLAIN)
+    is_open, is_told, kinds = "change" not in new.cues, not new.cues.isdisjoint(_PLAIN), differing(new, old)
     found = {
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
         "reply": "agrees" in new.cues and not new.things & old.things,
         "another": is_open and is_another(new, old),
-        "another event": not is_told and len(set(differing(new, old)) | {"name"}) == len(differing(new, old)) > 1,
+        "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
     }
     return [name for name, holds in found.items() if holds]
@@ -72,7 +72,7 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_same_person = (new.author, new.owner) == (old.author, old.owner)
     is_same = is_alike or (is_same_person and have_same_attribute(new, old))
     is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
-    if ("change" in new.cues and is_same or is_again) and not objections(new, old):
+    if (("change" in new.cues and is_same) or is_again) and not objections(new, old):
         return True
     if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
         return True  # `forget the green`
@@ -82,7 +82,9 @@ def is_certain(new: Statement, old: Statement) -> bool:
         return False
     if "disowns" in new.cues:
         return new.author == old.author
-    is_moved = "change" in new.cues and not (new.answers or "agrees" in new.cues) and bool(changed_values(new, old))
+    is_moved = bool(new.cues & {"change", "objects"} and changed_values(new, old)) and not (
+        new.answers or "agrees" in new.cues
+    )
     return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
 
 
@@ -150,11 +152,11 @@ def is_another(new: Statement, old: Statement) -> bool:
 def says_something_else(new: Statement, old: Statement) -> bool:
     """Return whether two statements share no more than their subject: `Bohr is our cat`, `Bohr caught a cold`."""
     shared = new.things & old.things
-    is_other = bool(new.things - shared - new.inherited or new.verbs - old.verbs) and set(differing(new, old)) <= {"name"}
+    has_other_value = bool(set(differing(new, old)) - {"name"}) or new.positive != old.positive
+    if not shared or not shared <= new.subject or has_other_value or have_same_attribute(new, old):
+        return False
     is_reply = is_done(new, old) or new.cues & {"answers", "agrees"}
-    return is_other and bool(shared) and shared <= new.subject and new.positive == old.positive and not (
-        is_reply or have_same_attribute(new, old)
-    )
+    return not is_reply and bool(new.things - shared - new.inherited or new.verbs - old.verbs)
 
 
 def have_common(new: Statement, old: Statement) -> bool:

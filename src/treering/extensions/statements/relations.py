@@ -84,7 +84,7 @@ def _is_sure(new: Statement, old: Statement) -> bool:
     """
     if have_other_kinds(new, old) and new.force == "asserted" and not changed_values(new, old):
         return False
-    if announces_change(new) or new.force != "asserted" or _kind(new, old) != "replaces":
+    if announces_change(new) or "succeeds" in new.cues or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
     has_other_value = bool(set(differing(new, old)) - (set() if new.things & old.things else {"name"}))
     is_exclusive = have_same_attribute(new, old) or has_other_value or new.positive != old.positive
