@@ -217,6 +217,7 @@ class ReplacingTuning(NamedTuple):
     known: float
     covered: float
     missed: float
+    constant: float
 
 
 class Tuning(NamedTuple):

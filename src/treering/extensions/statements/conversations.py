@@ -221,7 +221,8 @@ def _weight(
     missed = _topics_of_message(ledger, old) - topics
     count = max(1, len(asked.topics))
     return (
-        numbers.chance * math.log(chance / (1 - chance))
+        numbers.constant
+        + numbers.chance * math.log(chance / (1 - chance))
         + numbers.known * is_known
         + numbers.covered * len(topics & asked.topics) / count
         + numbers.missed * len(missed & asked.topics) / count
