@@ -221,7 +221,7 @@ class ReplacingTuning(NamedTuple):
     chance: float
     known: float
     covered: float
-    statement: float
+    missed: float
     constant: float
 
 

@@ -74,6 +74,20 @@ def test_accepted_suggestion_is_shown_for_both(space):
     assert "harbour" not in str(space.person("Cleo"))
 
 
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ("Rover gets 60 g a day", "The vet recommends 55 g from now on"),
+        ("The party is on Saturday", "Mum says the party is on Sunday now"),
+    ],
+)
+def test_change_announced_by_a_third_person_is_shown_for_the_speaker(space, before, change):
+    tell(space, "one", f"Ada: {before}", "Ben: ok", f"Ada: {change}")
+    (line,) = lines(space, "Ada")[1:]
+    assert line.startswith(f"- Ada: {change}")
+    assert f"(was: {before})" in line
+
+
 def test_fact_about_a_group_is_shown_for_its_author(space):
     tell(space, "trip", "Ben: I prefer tea", "Ada: Our boat is in the harbour of Kiel")
     assert "boat" in str(space.person("Ada"))

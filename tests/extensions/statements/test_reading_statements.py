@@ -122,6 +122,7 @@ def test_marks_around_a_text_do_not_make_the_sender_its_author(name, text):
         ("Anouk was here. she said 'I eat cheese again'", "Anouk"),
         ('My pupils. Listen: "I am going to Norway with my uncle." By Casimir.', "Casimir"),
         ("the sign says “we close at 6”", UNKNOWN),
+        ("our Tiago swears by Sensitech loggers, I have no opinion", "Tiago"),
         ("[14/03, 10:32] Ben: bring the cake\n[14/03, 10:33] Ben: and the wine", "Ben"),
         ("From: Carla\nHi, I left the key with Tom.", "Carla"),
     ],

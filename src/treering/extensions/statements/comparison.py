@@ -15,6 +15,8 @@ from treering.extensions.statements.pairs import (
     is_certain,
     kinds_of,
     may_change,
+    same_words,
+    says_something_else,
 )
 from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
@@ -145,6 +147,7 @@ def _of_both(new: Statement, old: Statement) -> Iterator[str]:
         "same attribute": not new.attributes.isdisjoint(old.attributes),
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),
         "own thing": has_own_thing(new, old),
+        "something else": says_something_else(new, old),
         "equal value": have_equal_value(new, old),
     }
     yield from (f"other {kind}" for kind in differing(new, old))

@@ -40,8 +40,6 @@ MAX_MESSAGES = 4_000
 _STEP = 1_000
 SAVED_FROM = 100
 """Statements compared since links were saved, from which on they are saved: comparing takes a tenth of a second."""
-MAX_STATEMENTS = 5
-"""Statements of a message that count for it."""
 
 _State = tuple[str, int, str]
 """A source, its revision and its fingerprint, which begins with the number of its messages."""
@@ -212,8 +210,7 @@ def _weight(
 
     A short one (`make it 8`) that replaced the other is about what the other is about.
     """
-    numbers, message = TUNING.replacing, ledger.stated_in(new.message)
-    topics = topics_of(new.author).union(*(one.topics for one in message))
+    numbers, topics = TUNING.replacing, _topics_of_message(ledger, new)
     if (
         is_known
         and (announces_change(new) or new.id in ledger.contexts)
@@ -221,13 +218,20 @@ def _weight(
         and not new.answers
     ):
         topics |= old.topics
+    missed = _topics_of_message(ledger, old) - topics
+    count = max(1, len(asked.topics))
     return (
         numbers.constant
         + numbers.chance * math.log(chance / (1 - chance))
         + numbers.known * is_known
-        + numbers.covered * len(topics & asked.topics) / max(1, len(asked.topics))
-        + numbers.statement * min(MAX_STATEMENTS, sum(one.has_substance for one in message))
+        + numbers.covered * len(topics & asked.topics) / count
+        + numbers.missed * len(missed & asked.topics) / count
     )
+
+
+def _topics_of_message(ledger: StatementLedger, one: Statement) -> frozenset[str]:
+    """Return what the message of a statement is about, with the name of its author."""
+    return topics_of(one.author).union(*(each.topics for each in ledger.stated_in(one.message)))
 
 
 def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf], list[TurnPlace]]:

@@ -189,10 +189,13 @@ def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
 
 
 def _concerns(part: Part, partner: str, names: Collection[str], named: re.Pattern[str]) -> bool:
-    """Return whether a statement is about a person. A plan of a group concerns its author and who agreed or asked."""
+    """Return whether a statement, or one that it replaced, is about a person.
+
+    A plan of a group concerns its author and who agreed or asked.
+    """
     one = part.statement
     others = [one.agreed_by or partner] if part.section in _PLANS else []
-    people = [one.owner] if one.owner else [one.author, *others]
+    people = [each.owner or each.author for each in (one, *part.earlier)] + ([] if one.owner else others)
     text = f"{one.text} {part.context}".casefold()
     return any(person.casefold() in names for person in people) or named.search(text) is not None
 

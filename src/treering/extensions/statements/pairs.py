@@ -8,6 +8,8 @@ from treering.extensions.statements.words import KIN
 
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads", "disowns"})
 """Cues that announce a change."""
+_PLAIN = TELLING - {"done", "hint", "leads"}
+"""Those that announce it even if the two statements name different things: `the new sofa` may be no other rent."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
 _MAX_POINTING_TOPICS = 3
@@ -47,12 +49,15 @@ def objections(new: Statement, old: Statement) -> list[str]:
     """Return what makes it so unlikely that a higher chance is needed."""
     if "correct" in new.cues or new.force == "ended":
         return []
-    is_open, is_told = "change" not in new.cues, announces_change(new)
+    is_open, is_told, kinds = "change" not in new.cues, not new.cues.isdisjoint(_PLAIN), differing(new, old)
     found = {
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
+        "reply": "agrees" in new.cues and not new.things & old.things,
         "another": is_open and is_another(new, old),
+        "another event": not is_told and "name" in kinds and len(kinds) > 1,
+        "something else": not announces_change(new) and says_something_else(new, old),
     }
     return [name for name, holds in found.items() if holds]
 
@@ -67,15 +72,20 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_alike = bool(new.subject) and new.subject == old.subject and same_words(new.text, old.text) >= MIN_SAME_WORDS
     is_same_person = (new.author, new.owner) == (old.author, old.owner)
     is_same = is_alike or (is_same_person and have_same_attribute(new, old))
-    if "change" in new.cues and is_same and not objections(new, old):
+    is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
+    if (("change" in new.cues and is_same) or is_again) and not objections(new, old):
         return True
     if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
         return True  # `forget the green`
+    if "succeeds" in new.cues and "role" in old.cues and new.things & old.things:
+        return True  # `Piotr took over from Anna`
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
         return new.author == old.author
-    is_moved = "change" in new.cues and not new.answers and bool(changed_values(new, old))
+    is_moved = bool(new.cues & {"change", "objects"} and changed_values(new, old)) and not (
+        new.answers or "agrees" in new.cues
+    )
     return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
 
 
@@ -138,6 +148,16 @@ def is_another(new: Statement, old: Statement) -> bool:
     """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
     subject, earlier = new.subject - new.verbs, old.subject - old.verbs
     return bool(subject & earlier and subject - earlier and earlier - subject)
+
+
+def says_something_else(new: Statement, old: Statement) -> bool:
+    """Return whether two statements share no more than their subject: `Bohr is our cat`, `Bohr caught a cold`."""
+    shared = new.things & old.things
+    has_other_value = bool(set(differing(new, old)) - {"name"}) or new.positive != old.positive
+    if not shared or not shared <= new.subject or has_other_value or have_same_attribute(new, old):
+        return False
+    is_reply = is_done(new, old) or new.cues & {"answers", "agrees"}
+    return not is_reply and bool(new.things - shared - new.inherited or new.verbs - old.verbs)
 
 
 def have_common(new: Statement, old: Statement) -> bool:

@@ -40,6 +40,8 @@ _REPORT = re.compile(
     r"(?P<speech>(?:he|she|they)(?:['’]\w+)? .+?)(?P<own>, so .+)?"
 )
 """Reported speech: `Joost told me he's allergic` is a statement of Joost."""
+_OPINION = re.compile(rf"(?:(?i:our|my) )?(?P<who>{_NAME}) (?:thinks|reckons|believes|insists|swears by) [^,]+")
+"""`Our Tiago swears by these` is a statement of Tiago."""
 _REPORT_ONLY = re.compile(r"(?:(?<=^)|(?<=[.!?,;] ))[^.!?,;\0]{0,40}?[,:]? ?\0")
 _SENDERS_OWN = re.compile(
     r"(?:(?i:my|a|an|the|quick|short|small|last|side|one|just|please|final|brief|here['’]s|is)\b\s*)*"
@@ -193,11 +195,14 @@ def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
     """Cut `Mum goes, I'm having no fuss` before the words of Mum."""
     before = ""
     for sentence in split_sentences(line):
-        report, match = _REPORT.fullmatch(sentence), _SPEECH.search(sentence)
+        report, match, opinion = _REPORT.fullmatch(sentence), _SPEECH.search(sentence), _OPINION.match(sentence)
         verb = f"{'is ' if match['is'] else ''}{match['verb'].casefold()}" if match else ""
         if report and report["who"].casefold() not in words.small:
             yield Clause(report["speech"], report["who"], quoted=True)
             yield from [Clause(report["own"].removeprefix(", so "))] if report["own"] else []
+        elif opinion and opinion["who"].casefold() not in words.small:
+            yield Clause(opinion[0], opinion["who"], quoted=True)
+            yield from [Clause(rest)] if (rest := sentence[opinion.end() :].strip(" ,")) else []
         elif match and _is_person(match["who"], verb, words):
             opening = sentence[: match.start()].strip(" ,")
             if len(opening.split()) >= MIN_CLAUSE_WORDS:

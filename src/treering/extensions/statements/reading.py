@@ -19,6 +19,7 @@ _VERB = re.compile(
     r"comes?|moves?d?|visits?|wants?|likes?|loves?|hates?|prefers?|lands?|takes?|brings?|got|gets?|went|plays?|drinks?|"
     r"eats?|meets?|agreed|does|do|said|happens?|arrives?|holds?|opens?|closes?|begins?|ends?|stays?|goes|go|leaves?|"
     r"belongs?|uses?|sells?|makes?|teaches|teach|drives?|brought|keeps?|speaks?|runs?|sits?|serves?|charges?|"
+    r"expires?|departs?|recommends?|caught|bought|sold|sent|paid|met|lost|found|left|gave|broke|\w{3,}ed|"
     r"ist|sind|hat|wird|wohnt|wohne|kostet|es|son|vive|vivo|está)\b"
 )
 _NAME = r"[^\W\d_a-zà-ÿ][\w’'-]+"
@@ -28,7 +29,7 @@ _VERBS_OF_OTHERS = re.compile(
     r"moved|quit|got|takes?|brings?|plays?|drives?|eats?|gets?|starts?|started|wrote|said|agreed|can't|\w+s|\w+ed|ist|hat|"
     r"wird|wohnt|arbeitet|vive|trabaja|es|está)"
 )
-_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'll|i'd|my|me|mine|ich|mein\w*|mir|yo|mi|mis|me)\b")
+_SOURCE = re.compile(r"(?:and |but |so )?(?:the|my|our) [\w'-]+ ")
 _MIN_AGENT_CHARS = 6
 _PRONOUN = re.compile(r"^(?:and |so |but )?(?:it|that|this|he|she|they|those|her|his|its|their)\b(?:'s|'re)?")
 """The beginning of a clause about something mentioned before."""
@@ -174,8 +175,12 @@ def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
 
 
 def _without_cues(text: str, words: LanguageWords) -> str:
-    """Return a text without the words that end or correct something: they are not what it is about."""
-    return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", text.replace("’", "'")))
+    """Return a text without words that are not what it is about: such as `cancelled`, `I meant` and `the vet says`."""
+    plain = text.replace("’", "'")
+    source = _SOURCE.match(plain)
+    if source and (report := words.report.match(plain, source.end())):
+        plain = plain[report.end() :]
+    return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", plain))
 
 
 def _modifiers(spoken: list[str], words: LanguageWords) -> Iterator[str]:

@@ -20,7 +20,7 @@ from treering.extensions.statements.statement import Relation, RelationKind, Sta
 LIKELY = 0.14
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-LIKELY_ANYWAY = 0.55
+LIKELY_ANYWAY = 0.62
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
@@ -84,7 +84,7 @@ def _is_sure(new: Statement, old: Statement) -> bool:
     """
     if have_other_kinds(new, old) and new.force == "asserted" and not changed_values(new, old):
         return False
-    if announces_change(new) or new.force != "asserted" or _kind(new, old) != "replaces":
+    if announces_change(new) or "succeeds" in new.cues or new.force != "asserted" or _kind(new, old) != "replaces":
         return True
     has_other_value = bool(set(differing(new, old)) - (set() if new.things & old.things else {"name"}))
     is_exclusive = have_same_attribute(new, old) or has_other_value or new.positive != old.positive
@@ -109,7 +109,8 @@ def _repeated(new: Statement, candidates: Sequence[Statement]) -> Iterator[Relat
             continue
         if not (new.values or old.values) and (len(things) < _MIN_REPEATED or new.things != old.things):
             continue
-        if old.things <= new.things and _values_within(old, new):
+        is_more = new.cues & {"change", "succeeds"} and (new.things, new.keys) != (old.things, old.keys)
+        if old.things <= new.things and _values_within(old, new) and not is_more:
             yield Relation("repeats", new, old)
         elif new.things < old.things and new.values and _values_within(new, old):
             yield Relation("repeats", old, new)
