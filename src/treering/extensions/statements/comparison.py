@@ -15,7 +15,6 @@ from treering.extensions.statements.pairs import (
     is_certain,
     kinds_of,
     may_change,
-    same_words,
     says_something_else,
 )
 from treering.extensions.statements.statement import Statement
