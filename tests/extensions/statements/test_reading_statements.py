@@ -73,6 +73,7 @@ def test_dates_are_read_by_tense_and_day(text, first):
         ("Forwarding what Hugo sent:\n> I moved to Graz", "Hugo"),
         ("from yesterday\nMax: I'm allergic to cats", "Max"),
         ("Got this from the insurance:\nWe will pay 1,200 euros", UNKNOWN),
+        ("fwd from a customer >> I run version 3.1 on a Pi in my barn << can you take it", "someone"),
     ],
 )
 def test_quoted_words_belong_to_whoever_said_them(text, author):

@@ -24,6 +24,8 @@ _NAME = r"[^\W\d_a-zà-ÿ][\w'’-]*(?:\.? [^\W\d_a-zà-ÿ][\w’-]*)?"
 QUOTE = re.compile(
     r"[\"“„«]([^\"“”„«»]{2,400})[\"”“»]|(?<![\w'’])['‘]((?:[^'‘’\n]|(?<=\w)['’](?=\w)){8,400}?)['’](?!\w)"
 )
+_ANGLED = re.compile(r">> ?([^<>\n]{2,400}?) ?<<")
+"""`>> my goats ate the manual <<` is quoted, too."""
 _BY = re.compile(rf"\W*(?:[Bb]y|[Vv]on|–|—|-) ({_NAME})")
 _ACTS = re.compile(r" (?:had|has|is|was|just|told|will|and|left|sent)\b|['’]s\b")
 _OWN = re.compile(r"\bi (?:\w+ )?(?:said|say|told \w+|asked|wrote|meant)\W*$")
@@ -89,7 +91,7 @@ def attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
     sender = ""
     forwarded = False
     is_log = sum(_speaker(line.strip(), words, is_log=True) is not None for line in text.split("\n")) > 1
-    for line in text.split("\n"):
+    for line in _ANGLED.sub(r'"\1"', text).split("\n"):
         bare = _BULLET.sub("", line.strip())
         if is_notice(bare):
             continue
