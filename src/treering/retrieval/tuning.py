@@ -222,6 +222,7 @@ class ReplacingTuning(NamedTuple):
     known: float
     covered: float
     missed: float
+    fall: float
     constant: float
 
 

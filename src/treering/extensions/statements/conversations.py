@@ -144,18 +144,19 @@ def replaced_turns(
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
         positions = {place: conversation.positions.get(place, -1) for place in group}
-        ledger, ranks = conversation.ledger, list(positions.values())
-        for rank, (place, position) in enumerate(positions.items()):
+        ledger = conversation.ledger
+        ranks = {position: rank for rank, position in enumerate(dict.fromkeys(positions.values()))}
+        for place, position in positions.items():
             one = ledger.replaced_message(position, asked.topics)
             other = conversation.contesting(position, asked.topics)
-            leading = _leading(ledger, position, asked, frozenset(ranks))
+            leading = _leading(ledger, position, asked, ranks)
             latest = one.relation.source.message if leading is None and one else leading
             if other and (one is None or one.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
             elif latest is not None and (turn := conversation.turns.get(latest)):
                 # If it is above the other anyway, a likely one moves nothing, nor does any for a question about a day.
                 pulls = one is not None and asked.until is None
-                leads = leading is not None and (pulls or leading not in ranks[:rank])
+                leads = leading is not None and (pulls or ranks.get(leading, len(ranks)) > ranks[position])
                 found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leads)
     return found
 
@@ -179,26 +180,30 @@ class _Question:
         return self.until is None or (new.at is not None and new.at.astimezone(self.zone).date() <= self.until)
 
 
-def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: frozenset[int]) -> int | None:
+def _leading(ledger: StatementLedger, position: int, asked: _Question, ranks: Mapping[int, int]) -> int | None:
     """Return the message that belongs above an earlier one in the answer to a question, if there is one.
+
+    `ranks`: the ranks of the messages among the hits.
 
     It retired or may have ended a statement of the earlier one, and is about the question, too: `Three` may answer
     `and evenings?` instead. One that is not among the hits must have retired the statement for sure.
     """
     best, leading = 0.0, None
-    among_hits = [new for message in hits - {position} for new in ledger.stated_in(message)]
+    among_hits = [new for message in ranks.keys() - {position} for new in ledger.stated_in(message)]
     for old in ledger.stated_in(position):
         retiring = ledger.replacement(old.id)
         known = retiring or ledger.doubted.get(old.id)
         if known and known.kind == "repeats":
             continue
-        is_absent = retiring and retiring.source.message not in hits
+        is_absent = retiring and retiring.source.message not in ranks
         for new in [*among_hits, ledger.statements[retiring.source.id]] if retiring and is_absent else among_hits:
             is_known = known is not None and new.id == known.source.id
             chance = ledger.chance(old.id, new.id)
             if not (chance or is_known) or not asked.accepts(new):
                 continue
-            if (weight := _weight(ledger, new, old, chance or MIN_CHANCE, asked, is_known=is_known)) > best:
+            weight = _weight(ledger, new, old, chance or MIN_CHANCE, asked, is_known=is_known)
+            weight += TUNING.replacing.fall * _fall(ranks[position], ranks.get(new.message, len(ranks)))
+            if weight > best:
                 best, leading = weight, new.message
     return leading
 
@@ -227,6 +232,11 @@ def _weight(
         + numbers.covered * len(topics & asked.topics) / count
         + numbers.missed * len(missed & asked.topics) / count
     )
+
+
+def _fall(first: int, second: int) -> float:
+    """Return by how many doublings the second rank is lower than the first."""
+    return max(0.0, math.log2((1 + second) / (1 + first)))
 
 
 def _topics_of_message(ledger: StatementLedger, one: Statement) -> frozenset[str]:
