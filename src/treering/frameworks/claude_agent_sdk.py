@@ -71,7 +71,7 @@ class TreeringSessionStore(SessionStore):
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries that the SDK made of the sessions of a project."""
+        """Return the SDK's summaries of the sessions of a project."""
         heads = await self._heads(project_key)
         found = [{**one.value["summary"], "mtime": one.value["mtime"]} for one in heads if not one.value["subpath"]]
         return cast("list[SessionSummaryEntry]", found)

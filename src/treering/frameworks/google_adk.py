@@ -89,7 +89,7 @@ class TreeringMemoryService(BaseMemoryService):
         return SearchMemoryResponse(memories=memories)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Withdraw a memory, by the id that `search_memory` gave."""
+        """Withdraw a memory by its id from `search_memory`."""
         if memory_id is not None:
             await in_thread(lambda: self._texts(app_name, user_id).forget([memory_id]))
 

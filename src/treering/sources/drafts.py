@@ -52,7 +52,7 @@ class FileToDraft:
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
-    """What became of a file, and the terms of the texts of its draft, in order."""
+    """The outcome of reading a file, and the terms of the texts of its draft, in order."""
 
     draft: SourceDraft | None = None
     skipped: Skipped | None = None
@@ -174,7 +174,7 @@ def serve() -> None:
 def answered(question: bytes) -> bytes:
     """Return the drafts of the files in a question, and the terms of their texts.
 
-    If this process ends, the files are asked for one by one.
+    If the worker process dies, the files are read one by one.
     """
     limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())

@@ -27,7 +27,7 @@ _REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*
 
 @dataclass(frozen=True, slots=True)
 class PackageManifest:
-    """What a manifest states about its package."""
+    """The package data of a manifest."""
 
     name: str = ""
     version: str = ""
@@ -54,7 +54,7 @@ class PackageManifest:
 
 
 def read_manifest(path: str, text: str) -> PackageManifest:
-    """Return what the manifest at a path states."""
+    """Parse the manifest at a path."""
     _, reader = MANIFESTS.get(posix_path(path).name, ((), None))
     try:
         return reader(text) if reader and text else PackageManifest()

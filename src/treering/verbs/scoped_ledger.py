@@ -1,6 +1,6 @@
 """The view of the ledger for a call at one scope.
 
-Every verb uses this view, so none can show, name or change objects out of sight: their ids are answered like unknown
+Every verb uses this view, so none can show, name or change hidden objects: their ids are treated like unknown
 ones. Scopes organize; they do not protect.
 """
 

@@ -311,7 +311,7 @@ def _without_block(data: bytes | None) -> bytes | None:
     before, _, rest = data.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not end:
-        raise Conflict("The end of Treering's block in a hook is missing.", hint="Take the block out by hand.")
+        raise Conflict("The end of Treering's block in a hook is missing.", hint="Delete the block by hand.")
     left = before + after
     return None if left == _SHELL else left
 

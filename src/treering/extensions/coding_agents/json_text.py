@@ -1,6 +1,6 @@
-"""JSON with comments, changed in place: what a person wrote stays as it is, byte for byte.
+"""JSON with comments, changed in place: all other text stays the same, byte for byte.
 
-Read are JSON, comments (`//`, `/* */`) and commas before a closing bracket, as editors allow them.
+Accepts JSON, comments (`//`, `/* */`) and commas before a closing bracket, as editors do.
 """
 
 import json

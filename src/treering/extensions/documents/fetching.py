@@ -343,9 +343,9 @@ class _Unpacked:
         try:
             data = self._unpacker.decompress(piece, self._left + 1)
         except zlib.error:
-            raise FetchRefused("its packed body is damaged") from None
+            raise FetchRefused("its compressed body is damaged") from None
         if self._unpacker.unused_data:
-            raise FetchRefused("its packed body has more than one part")
+            raise FetchRefused("its compressed body has more than one part")
         self._left -= len(data)
         if self._left < 0:
             raise FetchRefused(f"its body is larger than {self._most:,} bytes when decompressed")

@@ -115,7 +115,7 @@ def new_rows(kind: str, dimension: int) -> Rows:
 
 
 def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> Rows:
-    """Return packed vectors. The caller has verified their checksum."""
+    """Decode vectors. The caller has verified their checksum."""
     read = faiss.deserialize_index(np.frombuffer(index, np.uint8))
     known = np.frombuffer(keys, "<i8").astype(np.int64)
     if read.d != dimension:
@@ -129,7 +129,7 @@ def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> R
 
 
 def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.float32]:
-    """Return vectors as rows. Raises `InvalidInput` for another dimension, for which FAISS only asserts."""
+    """Return vectors as rows. Raises `InvalidInput` for a wrong dimension, which FAISS only asserts."""
     for vector in vectors.values():
         check_dimension(vector, dimension)
     return np.array(list(vectors.values()), np.float32).reshape(-1, dimension)

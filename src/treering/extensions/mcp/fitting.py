@@ -1,4 +1,4 @@
-"""Fit an answer into a number of tokens, and state what was left out."""
+"""Fit an answer into a number of tokens, and report the omissions."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _SKELETON = {"verb", "mode", "scope", "status", "warnings"}
 
 @dataclass(frozen=True, slots=True)
 class AnswerEntry:
-    """One thing an answer shows. `text` was recalled from the space: it is fenced as data, and may be cut."""
+    """One item of an answer. `text` was recalled from the space: it is fenced as data, and may be cut."""
 
     head: str
     text: str = ""

@@ -44,9 +44,9 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 @lru_cache(maxsize=2_048)
 def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause; nothing for models, and the notices of bots.
+    """Return the statements of a message, clause by clause; none for models and for notices of bots.
 
-    A pure function; the last messages are remembered, because writers that collide try again.
+    A pure function; the last messages are cached, because writers retry after a conflict.
     """
     if said.machine or is_machine(said.speaker, ()) or is_notice(said.text):
         return ()
@@ -174,7 +174,7 @@ def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
 
 
 def _without_cues(text: str, words: LanguageWords) -> str:
-    """Return a text without the words that end or correct something: they are not what it is about."""
+    """Return a text without the words that end or correct something, because they are no topics."""
     return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", text.replace("’", "'")))
 
 
@@ -195,6 +195,6 @@ def _stems(text: str, words: LanguageWords) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    """Return the stem of a word, the same for what is done and who does it: `roof` and `roofers`."""
+    """Return the stem of a word, the same for an activity and its agent: `roof` and `roofers`."""
     short = stem(word)
     return short.removesuffix("er") if len(short) >= _MIN_AGENT_CHARS else short

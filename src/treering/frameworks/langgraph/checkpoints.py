@@ -50,7 +50,7 @@ class KeptCheckpoint:
 
     @property
     def id(self) -> str:
-        """The id that LangGraph gave it."""
+        """Its id in LangGraph."""
         return str(self.record.value["id"])
 
     @property
@@ -112,7 +112,7 @@ def packed(typed: Typed) -> list[str]:
 
 
 def unpacked(kept: Iterable[str]) -> Typed:
-    """Return the input of `packed`."""
+    """Decompress a value of `packed`."""
     kind, text = kept
     return kind, zlib.decompress(b64decode(text.replace("\n", "")))
 
@@ -233,7 +233,7 @@ class CheckpointRecords:
 
 
 def _chain(last: KeptCheckpoint, by_id: Mapping[str, KeptCheckpoint]) -> Sequence[KeptCheckpoint]:
-    """Return a checkpoint and those before it, as far as they are there."""
+    """Return a checkpoint and the stored ones before it."""
     chain, at = [last], last.parent
     while at is not None and (one := by_id.get(at)):
         chain.append(one)

@@ -22,7 +22,7 @@ from typing import IO
 from weakref import finalize
 
 _WALL_SECONDS = 120.0
-"""Only for machines that cannot limit CPU time, or give the child none."""
+"""Only for machines without a limit of CPU time, or whose child gets no CPU time."""
 _IDLE_SECONDS = 10.0
 _MAX_ANSWERS = 1_000
 """The child is replaced after this number of files, which frees memory leaked by parsers."""

@@ -29,9 +29,9 @@ class Decoded:
 def decode(data: bytes, *, declared: str = "") -> Decoded | None:
     """Decode bytes. `declared` is the encoding named by their source, such as a mail or a web server.
 
-    A byte-order mark decides. Valid UTF-8 is decoded as such, whatever is declared, because text in another encoding is
-    practically never valid UTF-8 by chance, and wrong declarations are common. Then follow the declared encoding, UTF-8
-    with a few damaged characters, and a guess.
+    A byte-order mark decides. Valid UTF-8 is decoded as UTF-8, whatever is declared, because other text is practically
+    never valid UTF-8 by chance, and wrong declarations are common. Then follow the declared encoding, UTF-8 with a few
+    damaged characters, and a guess.
 
     Returns `None` if the bytes are not text (NUL or too many control characters, mostly undecodable).
     """

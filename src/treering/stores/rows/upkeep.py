@@ -187,7 +187,7 @@ class Replay(ABC):
 
     @abstractmethod
     def _keep_texts(self, *, anew: bool) -> None:
-        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier ones."""
+        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier texts."""
 
     @abstractmethod
     def _let_all_wait(self) -> None:

@@ -50,7 +50,7 @@ _FACT = re.compile(
 """A line that begins a sentence and states a limit or a default."""
 _MAX_HEADING_WORDS = 6
 _CODE = re.compile(r"[`=(){}<>_:,]")
-"""Signs of code or of a list in a heading, which does not fit into a question."""
+"""Characters of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
@@ -253,7 +253,7 @@ def _question(folder: Path) -> str:
 
 
 def _asked_for_default(text: str) -> str:
-    """Ask for the first default that a text names; empty if it names none."""
+    """Return a question about the first default in a text; empty if there is none."""
     match = _DEFAULT.search(text)
     what = (match["what"] or f"default of {match['name']}") if match else ""
     return f"what is the {what.replace('`', '')}?" if what else ""

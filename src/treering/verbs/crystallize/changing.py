@@ -47,7 +47,7 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
 
 
 def replacement_of(ledger: Ledger, identity: str) -> Head | None:
-    """Return the head of the knowledge that superseded some; `None` if there is none in sight."""
+    """Return the head of the knowledge that superseded this knowledge; `None` if none is visible."""
     links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.target == identity]
     return next(iter(ledger.heads([one.source for one in links]).values()), None) if links else None
 

@@ -245,7 +245,7 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
 def _current_first(
     engine: Engine, found: Sequence[FoundMemory], replaced: Mapping[str, str], asked: MemoryQuery
 ) -> list[FoundMemory]:
-    """Put replaced memories directly behind what replaced them, which is looked up if it was not found."""
+    """Put replaced memories directly behind their replacement, which is looked up if it was not found."""
     absent = set(replaced.values()) - {one.source.id for one in found}
     sources = read_sources(engine, sorted(absent))
 

@@ -193,7 +193,7 @@ def _weight(match: _Match) -> tuple[int, bool, int]:
 def _from_beginning(
     transcript: Sequence[Mark], parts: Sequence[ConversationPart], counts: Sequence[int], deleted: DeletedLookup
 ) -> _Match:
-    """Follow a transcript from its first message through the tree of parts, as far as any path agrees."""
+    """Match a transcript from its first message along the longest agreeing path of the tree of parts."""
     unread = min(len(counts) - 1, parts[0].start)
     best = _Match(unread, counts[unread], kept=unread)
     branches = {part.after for part in parts}

@@ -137,7 +137,7 @@ class Rewriting:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
 
     def _payload(self, block: "_Written", old: Block | None) -> dict[str, object]:
-        """Return the payload of a block, with the statements of its messages if no more are added to it.
+        """Return the payload of a block, with the statements of its messages if it is closed.
 
         An open block changes with every message, and its few messages are read when they are needed. Statements of
         unchanged messages stay.

@@ -38,7 +38,7 @@ _BATCH = 20
 
 
 def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None, as_of: AsOf = None) -> str:
-    """Return what holds after the message at a position, or now, as Markdown; the oldest lines give way.
+    """Return the valid statements after the message at a position, or now, as Markdown; the oldest are cut first.
 
     `as_of`: in an earlier state of the space.
     """

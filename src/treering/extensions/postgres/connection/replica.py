@@ -58,7 +58,7 @@ class Replica:
             self._samples.append((at, sequence))
 
     def note_no_primary(self) -> None:
-        """Note that the primary cannot be asked, and do not ask for a while."""
+        """Record that the primary is unreachable, and skip it for a while."""
         with self._lock:
             self._asked = self._clock() + _AGAIN_SECONDS
 
