@@ -119,7 +119,7 @@ def test_the_system_prompt_names_the_memories_and_forbids_to_paste_them():
     assert "summary of all turns" in SYSTEM
 
 
-def test_a_prompt_for_the_worker_that_pastes_the_block_of_memories_is_asked_for_again(projects):
+def test_a_prompt_for_the_worker_that_pastes_the_block_of_memories_is_requested_again(projects):
     projects.index("acme", [PAST])
     answers = [
         {"complete": False, "next_prompt": f"memories  invoked:\n{PAST}"},
@@ -234,7 +234,7 @@ def test_functions_without_a_folder_refuse(tmp_path, monkeypatch, folder):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_project_may_be_called_by_a_number_or_a_uuid(projects):
+def test_project_id_may_be_a_number_or_uuid(projects):
     uuid = UUID("12345678-1234-5678-1234-567812345678")
     for project in (42, uuid):
         assert projects.index(project, [PAST]).project_id == str(project)

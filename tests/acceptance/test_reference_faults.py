@@ -389,7 +389,7 @@ def test_a_log_that_was_cut_opens_with_the_writes_before_the_cut(tmp_path, part)
         "DELETE FROM passage_words",
     ],
 )
-def test_a_projection_that_was_damaged_is_made_anew_from_the_ledger(tmp_path, damage):
+def test_a_projection_that_was_damaged_is_rebuilt_from_the_ledger(tmp_path, damage):
     with open_projects(tmp_path) as memory:
         memory.index(PROJECT, DOCS)
         expected, graph = memory.retrieve(PROJECT, QUESTIONS), graph_of(memory, tmp_path)
@@ -517,7 +517,7 @@ def test_nothing_is_pickled_and_nothing_that_was_read_is_run():
     assert {name: calls for name, calls in found.items() if calls} == {}
 
 
-def test_what_lies_on_the_disk_is_no_pickle(tmp_path):
+def test_what_is_on_the_disk_is_no_pickle(tmp_path):
     with open_projects(tmp_path) as memory:
         memory.index(PROJECT, DOCS, wait=True)
     (file,) = tmp_path.iterdir()

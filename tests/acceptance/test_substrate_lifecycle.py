@@ -234,7 +234,7 @@ class TestAudit:
             {"op": "transition", "id": fact, "expected_revision": 1, "to": "contested", "resolution": ""},
         )
 
-    def test_a_patch_tells_nothing_of_what_was_erased(self, space):
+    def test_a_patch_reveals_nothing_of_what_was_erased(self, space):
         told = note(space, "The word is xyzzy.", origin="word.md", title="xyzzy")
         (created,) = space.lint("audit", input={"id": told["source_id"]}).changes
         (operation,) = space.lint("audit", input={"id": created.patch_id}).patch.operations
@@ -405,7 +405,7 @@ class TestStaleness:
         assert "The port is 8080." in finding.explanation
         assert (finding.severity, finding.fix) == ("warning", ())
 
-    def test_evidence_whose_words_stand_elsewhere_in_the_source_is_pointed_there(self, space):
+    def test_evidence_whose_words_are_elsewhere_in_the_source_is_pointed_there(self, space):
         one = note(space, "The port is 8080.", origin="port.md", kind="markdown")
         two = note(space, "Use 8080.", origin="readme.md")
         fact = state_fact(space, "acme-web", "port", 8080, one, two)

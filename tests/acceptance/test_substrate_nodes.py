@@ -114,7 +114,7 @@ class TestANodeIsACentre:
         early = space.query("page", input={"id": billing["centre"]}, options={"as_of": 2})
         assert billing["rule"] not in {one.id for one in early.referrers}
 
-    def test_what_lies_in_another_scope_is_not_listed(self, space, billing):
+    def test_objects_in_other_scopes_are_not_listed(self, space, billing):
         elsewhere = task(space, "Far away", scope="/other", related_node_refs=[billing["centre"]])
         assert elsewhere not in neighbours(space, billing["centre"])
         assert elsewhere not in {one.id for one in space.query("page", input={"id": billing["centre"]}).referrers}

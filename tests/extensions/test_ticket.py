@@ -55,7 +55,7 @@ def test_a_turn_recalls_by_what_was_said_and_answered_and_stores_nothing(memory,
     assert shape(memory) == before
 
 
-def test_a_passage_of_several_lines_stands_in_one(memory, tickets):
+def test_a_passage_of_several_lines_is_in_one(memory, tickets):
     memory.index("acme", ["The cache\n\n  serves stale\tpages\r\nafter a deploy"])
     assert tickets.start(CACHE) == "Memories invoked:\nThe cache serves stale pages after a deploy"
 
@@ -94,7 +94,7 @@ def test_what_a_ticket_taught_is_stored_before_the_ticket_is_finished(memory, ti
     assert stored[0].patch_id == finished[-1].patch_id, "neither is there without the other"
 
 
-def test_completing_twice_is_as_once(memory, tickets):
+def test_completing_twice_equals_once(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)
     assert tickets.complete(CACHE, "Something else").outcome == "unchanged"

@@ -96,7 +96,7 @@ def test_a_folder_is_not_renamed_into_itself(tool):
         tool.call({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/a/b"})
 
 
-def test_a_folder_is_deleted_with_what_lies_in_it(tool):
+def test_a_folder_is_deleted_with_what_is_in_it(tool):
     create(tool, "/memories/a/one.md")
     create(tool, "/memories/a/b/two.md")
     create(tool, "/memories/ab.md")
@@ -147,7 +147,7 @@ def test_a_path_that_leads_out_of_the_memory_is_refused_by_every_command(tool, p
     assert view(tool, "/memories").splitlines()[2:] == ["13B\t/memories/there.md"]
 
 
-def test_no_file_lies_below_a_file(tool):
+def test_no_file_is_below_a_file(tool):
     create(tool, "/memories/a")
 
     with pytest.raises(ToolError, match="/memories/a is a file, not a directory"):

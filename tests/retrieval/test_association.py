@@ -191,7 +191,7 @@ SPACES = st.dictionaries(st.integers(1, 12), STATED, min_size=1)
 
 @settings(max_examples=60, deadline=None)
 @given(SPACES, st.lists(st.sampled_from(NAMES), max_size=2), st.integers(0, 4))
-def test_every_score_lies_between_nought_and_one(stated, named, count):
+def test_scores_are_between_0_and_1(stated, named, count):
     passages = {key: own(key, *facts, title=NAMES[key % 6]) for key, facts in stated.items()}
     found = [(key, 1 / place) for place, key in enumerate(list(passages)[:count], start=1)]
     association = associated(" and ".join(named), passages, found)

@@ -128,7 +128,7 @@ def test_many_threads_use_many_projects_at_once(tmp_path):
     )
 
 
-def test_projects_lie_in_the_data_folder_where_nothing_else_is_said(tmp_path, monkeypatch):
+def test_projects_default_to_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
     with treering.open_projects(background=False, embedder=HashingEmbedder()) as memory:
         memory.index("acme", ["A note."])

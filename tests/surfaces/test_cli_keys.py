@@ -72,7 +72,7 @@ def test_a_name_that_could_deceive_is_refused(stage, name):
     assert stage.run("key", "create", "--", name).code == 2
 
 
-def test_what_is_wrong_is_told_with_what_to_do(stage):
+def test_error_states_the_fix(stage):
     assert stage.run("key", "list").code == 3
     assert "treering key create" in stage.run("key", "revoke", "ci").err
     stage.done("key", "create", "ci")

@@ -203,7 +203,7 @@ def test_over_http_and_mcp_a_branch_is_asked_by_its_name_and_by_its_commit(serve
     assert any("all branches that were read" in one for one in free["warnings"])
 
 
-def test_over_http_and_mcp_what_stands_elsewhere_is_named_with_its_branch(server):
+def test_over_http_and_mcp_what_is_elsewhere_is_named_with_its_branch(server):
     shown = {at: over_http(server, "page", {"name": "docs/queue.md"}, at=at).json() for at in ("feature/x", "main")}
     assert (shown["feature/x"]["current"], shown["main"]["current"]) == (True, False)
     assert shown["main"]["note"] == "not on this branch (feature/x)"

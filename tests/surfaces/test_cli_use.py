@@ -116,7 +116,7 @@ def test_a_shell_completes_modes_and_kinds(line: str, found: set[str], stage: St
 
 
 @pytest.mark.parametrize("mode", ["context", "search", "recent"])
-def test_a_scope_in_which_nothing_lies_is_told(stage: Stage, mode: str) -> None:
+def test_a_scope_in_which_nothing_lies_is_reported(stage: Stage, mode: str) -> None:
     stage.done("ingest", "-", "--scope", "/acme/web", stdin="Releases are cut on Tuesdays.")
     stage.done("ingest", "-", stdin="Releases need two reviews.")
     words = [] if mode == "recent" else ["releases"]

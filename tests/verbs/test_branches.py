@@ -454,7 +454,7 @@ def test_links_of_code_are_those_of_the_tree_that_is_asked_from(space, code, fea
     assert {one.place.partition(" ")[0] for one in used if one.symbol == "wait"} == {"waiting.py#L4-L4"}
 
 
-def test_a_page_shows_the_file_as_it_stands_in_the_tree_and_says_of_others_where_they_stand(
+def test_a_page_shows_the_file_as_it_is_in_the_tree_and_says_of_others_where_they_are(
     space, repository, feature, monkeypatch
 ):
     ingest(space, repository)
@@ -532,7 +532,7 @@ def last_event(space, identity):
     return space.engine.ledger.events_of(identity)[-1]
 
 
-def test_knowledge_whose_lines_a_revert_brings_back_is_current_again_and_the_audit_says_why(space, repository):
+def test_knowledge_whose_lines_a_revert_restores_is_current_again_and_the_audit_says_why(space, repository):
     ingest(space, repository)
     limit = decide(space, repository, "retry limit", "Five attempts at most", path="limits.md")
     port = decide(space, repository, "gateway listens", "The port is 8080", path="notes.md")

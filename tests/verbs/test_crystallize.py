@@ -222,7 +222,7 @@ class TestOptions:
         assert twice.ids == once.ids
         assert len(all_of(space, "work_item")) == 1
 
-    def test_the_reason_stands_in_the_log(self, space):
+    def test_log_contains_the_reason(self, space):
         decide(space, "SQLite", options={"reason": "asked by Ada"})
         assert [event.reason for event in space.engine.ledger.events()] == ["asked by Ada"]
 
@@ -263,7 +263,7 @@ class TestActivity:
     def test_an_activity_that_names_what_is_not_there_is_refused(self, space):
         unchanged_by(space, InvalidPatch, "activity", {"title": "Work", "source_refs": ["src:" + "0" * 26]})
 
-    def test_knowledge_that_was_known_already_is_linked_where_it_stands(self, space):
+    def test_knowledge_that_was_known_already_is_linked_where_it_is(self, space):
         known = decide(space, "SQLite")
         space.crystallize("activity", input={"title": "Look again", "knowledge": [_decision("SQLite")]})
         (done,) = all_of(space, "activity")
@@ -351,7 +351,7 @@ class TestPromotion:
         space.crystallize("promote", input={"from_scope": "/run/1", "to_scope": "/kept"})
         assert read(space, known).scope == "/kept"
 
-    def test_what_lies_beside_the_child_stays(self, space):
+    def test_what_is_next_to_the_child_stays(self, space):
         decide(space, "SQLite", scope="/run/1")
         beside = decide(space, "Tabs", scope="/run/11")
         space.crystallize("promote", input={"from_scope": "/run/1"})

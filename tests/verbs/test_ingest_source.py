@@ -33,7 +33,7 @@ def test_each_item_becomes_one_source(desk):
     ]
 
 
-def test_a_single_item_may_stand_by_itself(desk):
+def test_single_item_needs_no_list(desk):
     desk.ingest("source", {"text": "remember the milk", "origin": "note:milk"})
     assert only(desk).segments[0].excerpt == "remember the milk"
 

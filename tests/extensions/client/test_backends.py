@@ -328,7 +328,7 @@ def test_the_constructor_refuses_other_objects_of_a_wrong_kind(name):
         BlockingMemoryClient(client_parts.config(), **{name: object()})
 
 
-def test_a_pool_that_is_not_open_is_told(open_with, tmp_path):
+def test_a_pool_that_is_not_open_is_reported(open_with, tmp_path):
     pool = ConnectionPool("host=/nowhere", min_size=0, max_size=2, open=False)
     client = open_with(pool, backend="postgres")().sync
     with pytest.raises(treering.Unavailable, match="pool that was given"):

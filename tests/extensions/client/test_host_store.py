@@ -25,7 +25,7 @@ def filled(config, store, **options):
     return client
 
 
-def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_left_out(config):
+def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_omitted(config):
     store = KeywordStore()
     with filled(config, store, document=Document) as client:
         client.catch_up()

@@ -515,7 +515,7 @@ def test_a_hosts_document_keeps_all_its_fields_but_its_vector(client):
 
 
 @pytest.mark.parametrize("wanted", [120, 200])
-def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
+def test_as_many_memories_as_are_requested_are_retrieved(wanted):
     config = client_parts.config(retrieval={"min_similarity": 0})
     with client_parts.blocking(config) as client:
         for number in range(210):

@@ -43,7 +43,7 @@ def test_the_same_told_again_proposes_nothing_and_what_is_new_is_proposed(space)
     assert len(proposed(space)) == 3
 
 
-def test_nothing_is_proposed_unless_asked_for(space) -> None:
+def test_nothing_is_proposed_unless_requested(space) -> None:
     assert record(space, *SAID, propose=False).proposed == ()
     assert proposed(space) == []
 

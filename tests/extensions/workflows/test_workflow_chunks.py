@@ -75,7 +75,7 @@ def test_what_was_made_of_a_chunk_falls_with_its_messages(space):
     assert "message number 4" not in model.prompts[-1]
 
 
-def test_another_prompt_or_node_asks_anew(space):
+def test_another_prompt_or_node_asks_again(space):
     talk, model = discussion(space, *TALK[:4]), NotingModel("abcdef")
     for one in (node(), node(prompt="List: {chunk}"), node(systemPrompt="Be brief."), node(id="other"), node()):
         kept_run(space, talk, [one], models=[model])

@@ -78,7 +78,7 @@ def test_a_preset_and_a_node_say_how_long_an_answer_may_be():
     assert model.lengths == [2_000, 50, 60, 7]
 
 
-def test_what_is_not_there_is_told_before_anything_runs():
+def test_what_is_not_there_is_reported_before_anything_runs():
     model = NotingModel(["x"])
     workflow = from_data([ask("x"), ask("{agent1Input}", endpointName="b")])
     with pytest.raises(InvalidInput, match=r"unknown \{agent1Input\}; inputs given: 0") as refused:
@@ -136,7 +136,7 @@ def test_cancelled_run_without_output_returns_nothing():
     assert run([say("a"), say("b")], cancelled=lambda: True).text == ""
 
 
-def test_progress_is_told_per_node():
+def test_progress_is_reported_per_node():
     told = []
     run([say("a", title="First"), say("b", id="second")], progress=lambda *what: told.append(what))
     assert told == [("First", 0, 2), ("second", 1, 2), ("done", 2, 2)]

@@ -189,7 +189,7 @@ class SummaryRules(LedgerStage):
         versions = _versions(ledger, make)
         assert status_of(ledger, *versions) == ["superseded", "superseded", "active"]
 
-    def test_withdrawing_what_an_early_version_tells_of_withdraws_that_and_all_later_ones(
+    def test_withdrawing_what_an_early_version_mentions_withdraws_that_and_all_later_ones(
         self, ledger: Ledger, make: Builder
     ) -> None:
         versions = _versions(ledger, make)
@@ -203,7 +203,7 @@ class SummaryRules(LedgerStage):
         assert receipt.staled == (versions[2],)
         assert ledger.events_of(versions[1])[-1].event_type == "withdrawn"
 
-    def test_an_early_version_stays_while_what_it_tells_of_is_read_anew_and_holds(
+    def test_an_early_version_stays_while_what_it_mentions_is_read_again_and_holds(
         self, ledger: Ledger, make: Builder
     ) -> None:
         source = make.source("Message 0.", "Message 1.")

@@ -98,7 +98,7 @@ def test_a_call_whose_client_does_not_wait_goes_on_as_a_job(tmp_path):
     assert status["state"] == "done"
 
 
-def test_a_job_in_which_nothing_changed_is_told_of_as_well(tmp_path):
+def test_a_job_in_which_nothing_changed_is_reported_too(tmp_path):
     with running(tmp_path) as client:
         client.post("/v1/wiki/ingest", json=KEEP)
         report = ended(client, begin(client, KEEP).json()["job"])

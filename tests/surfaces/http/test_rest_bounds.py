@@ -207,7 +207,7 @@ LENGTH, CHUNKED = ("Content-Length", "2"), ("Transfer-Encoding", "chunked")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("first", "second"), [(LENGTH, CHUNKED), (CHUNKED, LENGTH)])
 @pytest.mark.parametrize("body", ["{}", "2\r\n{}\r\n0\r\n\r\n", ""])
-def test_a_request_that_tells_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):
+def test_a_request_that_states_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):
     head = {"first": first[0], "one": first[1], "second": second[0], "other": second[1]}
     with running(tmp_path) as client:
         place = (client.base_url.host, client.base_url.port)

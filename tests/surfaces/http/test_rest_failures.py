@@ -131,7 +131,7 @@ def test_a_body_larger_than_allowed_is_refused_whether_its_length_is_told_or_not
     assert refused(told, 413, "too_large")["details"] == {"max_bytes": 100_000}
 
 
-def test_a_path_there_is_not_is_told_with_the_nearest(standing):
+def test_a_path_there_is_not_is_reported_with_the_nearest(standing):
     assert (
         refused(standing.post("/v1/wiki/qery", json={}), 404, "not_found")["hint"] == "Did you mean '/v1/wiki/query'?"
     )
@@ -171,7 +171,7 @@ class BrokenEmbedder(HashingEmbedder):
         raise RuntimeError("the model in /srv/models is broken")
 
 
-def test_a_failure_nobody_foresaw_tells_nothing_of_the_inside(tmp_path, caplog):
+def test_unexpected_failure_reveals_no_internals(tmp_path, caplog):
     items = [{"text": "Bees hum.", "origin": "b"}]
     with running(tmp_path, embedder=BrokenEmbedder()) as client:
         known = {"mode": "source", "input": {"items": items}, "options": {"wait": True}}

@@ -94,7 +94,7 @@ def test_what_runs_has_its_time_and_what_is_new_has_none():
         stop.check_running()
 
 
-def test_work_ends_at_once_where_somebody_says_so_twice():
+def test_work_ends_at_once_where_someone_says_so_twice():
     stop = Stop(finishing_seconds=10)
     stop.begin()
     stop.end_now()

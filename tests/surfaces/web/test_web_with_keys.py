@@ -51,7 +51,7 @@ def shown(client, path, **options):
         return answer.status_code, "" if path.endswith("/events") else answer.read().decode()
 
 
-def test_nobody_sees_a_page_without_a_key_that_opens_something(server):
+def test_pages_need_a_valid_key(server):
     server, ids = server
     pages = [path.format(**ids) for path in (*OWN, *OF_PROJECT, "/web/projects")]
     for key in server.dead_keys().values():
