@@ -264,9 +264,9 @@ def brought(what: str) -> Iterator[Any]:
 
 
 def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[str] = ()) -> Iterator[Any]:
-    """Load the items of a field of all extensions, such as `pages`. An item whose
+    """Load the items of a field of all extensions, such as `pages`.
 
-    name is in `taken` or was used by an earlier extension is logged and skipped.
+    An item whose name is in `taken` or was used by an earlier extension is logged and skipped.
     """
     known = set(taken)
     for extension in extensions():

@@ -151,7 +151,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     _check_trust(opening)
     load_stores = _loaded(opening.address, backends)
     _require_no_folder(opening.address)
-    mirrors = _vector_mirrors()
+    mirrors: VectorMirrors | None = next(brought("vector_engines"), None)
     embedder = _embedder(opening)
     if mirrors:
         embedder = mirrors.embedder(opening.given_engine, embedder)
@@ -295,10 +295,6 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
             details={"field": "TREERING_EMBEDDER"},
         )
     return cast("Embedder", opens(name, settings))
-
-
-def _vector_mirrors() -> VectorMirrors | None:
-    return next(brought("vector_engines"), None)
 
 
 def _backend(address: Address, backends: Mapping[str, Backend[_Opens]]) -> Backend[_Opens]:

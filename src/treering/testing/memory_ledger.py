@@ -243,7 +243,7 @@ class MemoryLedger(LedgerWrites):
         *,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Iterator[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
         with self._lock:
             seq = self.sequence(selection.as_of)
             found = [self._tables.get_as_of(identity, seq) for identity in sorted(self._tables.revisions)]

@@ -231,7 +231,7 @@ class HookCommands:
 def hooks_of(top: Path) -> list[GitHook]:
     """Return the hooks that may call Treering, of the repository with the work tree `top`. Raises `Unavailable`.
 
-    `pre-push` is only returned if it does call Treering.
+    `pre-push` is returned only if it calls Treering.
     """
     folder = hooks_folder(top)
     hooks = [GitHook(name, folder / name, _state(_bytes(folder / name))) for name in (*HOOKS, SENDING)]

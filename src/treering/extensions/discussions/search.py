@@ -148,7 +148,7 @@ class DiscussionHit:
     superseded_by: ReplacingTurn | None = None
     """The later message that replaced the statement of this one."""
     contested_by: ReplacingTurn | None = None
-    """A message in which another person states something else."""
+    """A message of another person that contradicts this one."""
 
     @property
     def fields(self) -> Mapping[str, str]:

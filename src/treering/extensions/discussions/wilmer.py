@@ -1,8 +1,8 @@
 """Importing WilmerAI's memories of a discussion.
 
-The files contain memories without their messages. Each file is therefore stored as a source in the scope of
-the discussion (kind `note`, origin `wilmer#<file name>`), with a verbatim segment for every memory; an imported memory
-has this segment as evidence, and is withdrawn with it. If the discussion also contains the messages, hashes in the file
+The files contain memories without their messages. Each file is therefore stored as a source in the scope of the
+discussion (kind `note`, origin `wilmer#<file name>`), with a verbatim segment for every memory; an imported memory has
+this segment as evidence, and is withdrawn with it. If the discussion also contains the messages, hashes in the file
 assign the memories to them, and no further memories are made of these messages.
 """
 

@@ -143,7 +143,7 @@ def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int)
 
 
 def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
-    """Leave out a little of the largest value. Return whether there was anything left to leave out."""
+    """Shorten the largest value a little. Return whether anything could be cut."""
     places = sorted(_places(data), key=lambda place: -place.size)
     worth = [one for one in places if one.worth] or places
     if worth:

@@ -208,9 +208,9 @@ def _leading(ledger: StatementLedger, position: int, asked: _Question, hits: fro
 def _weight(
     ledger: StatementLedger, new: Statement, old: Statement, chance: float, asked: _Question, *, is_known: bool
 ) -> float:
-    """Return the evidence for ranking a message above one that it may have replaced; above 0, it
+    """Return the evidence for ranking a message above one that it may have replaced; positive values rank it higher.
 
-    ranks higher. A short replacement (`make it 8`) inherits the topics of the replaced message.
+    A short replacement (`make it 8`) inherits the topics of the replaced message.
     """
     numbers, message = TUNING.replacing, ledger.stated_in(new.message)
     topics = topics_of(new.author).union(*(one.topics for one in message))

@@ -18,7 +18,7 @@ _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
 def may_change(new: Statement, old: Statement) -> bool:
-    """Return whether nothing rules out that a statement changes an earlier one, however likely it is.
+    """Return whether a statement may change an earlier one, regardless of the probability.
 
     Within a message, only a correction changes an earlier statement.
     """

@@ -1,6 +1,6 @@
-"""Boosted trees that give the chance that a statement ends or replaces an earlier one.
+"""Boosted trees for the probability that a statement ends or replaces an earlier one.
 
-They are in `pairs.json`, with the command that fits them. They come from labelled conversations.
+`pairs.json` contains them and the command that fits them to labelled conversations.
 """
 
 import json

@@ -112,8 +112,8 @@ def combined(
 def by_file(hits: Sequence[Hit]) -> list[Hit]:
     """Order passages: the best one of each of the best files, then all others, best first.
 
-    Files are in the order of their best passages, as in a search that is grouped by source. Each turn of a
-    conversation is treated as a file.
+    Files are in the order of their best passages, as in a search that is grouped by source. Each turn of a conversation
+    is treated as a file.
     """
     best: dict[str | int, Hit] = {}
     for hit in sorted(hits, key=lambda hit: -hit.score):

@@ -196,7 +196,7 @@ def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
-"""How the heading of a part of a long definition ends."""
+"""The end of the heading of a part of a long definition."""
 _MEMBER = re.compile(r"(?:\.|::|#)\w+$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _PIECE = re.compile(rf".{{1,{limits.MAX_LINE_CHARS}}}(?!\w)|.{{1,{limits.MAX_LINE_CHARS}}}")

@@ -17,9 +17,10 @@ from treering.retrieval.tuning import TUNING
 
 
 def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
-    """Find the definitions that the task names, in the order of their files and lines. Each file
+    """Find the definitions that the task names, in the order of their files and lines.
 
-    has only the definition with most words of the task; a definition in many parts, only its parts with most of them.
+    Each file has only the definition with most words of the task; a definition in many parts, only its parts with most
+    of them.
     """
     heads = yield from defining_passages(question.text, reach)
     hits: list[Hit] = yield from read_hits(heads, question, reach)

@@ -153,11 +153,8 @@ def render(context: ContextPack) -> str:
 
 
 def _listed(heading: str, lines: Sequence[str | ConflictNote]) -> list[str]:
-    return [f"## {heading}", "\n".join(f"- {_note(one)}" for one in lines)] if lines else []
-
-
-def _note(one: str | ConflictNote) -> str:
-    return one.summary if isinstance(one, ConflictNote) else one
+    texts = [one.summary if isinstance(one, ConflictNote) else one for one in lines]
+    return [f"## {heading}", "\n".join(f"- {text}" for text in texts)] if texts else []
 
 
 def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, str]:

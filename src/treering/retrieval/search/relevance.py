@@ -31,8 +31,8 @@ class Judgement:
     def of(cls, known: KnownWords, question: Question, *found: Retrieval, answered: bool = False) -> "Judgement":
         """Judge the hits of one or several searches for a question.
 
-        No hit is weak if this is unknown: in reads of the past, or if the index is behind. The question is
-        answered if `answered` is true or a hit matched by its id, path or title.
+        No hit is weak if this is unknown: in reads of the past, or if the index is behind. The question is answered if
+        `answered` is true or a hit matched by its id, path or title.
         """
         if not known.idf.weights or question.lag.behind:
             return cls()

@@ -1,7 +1,7 @@
 """Detect languages other than English by function words; stem words, split compounds and read dates in them.
 
-All text is stemmed as English (`analysis`); stems of its own language are added. If the language is not
-recognized, words match as they are written.
+All text is stemmed as English (`analysis`); stems of its own language are added. If the language is not recognized,
+words match as they are written.
 """
 
 import json

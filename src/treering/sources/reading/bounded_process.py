@@ -25,7 +25,7 @@ _WALL_SECONDS = 120.0
 """Only for machines without a limit of CPU time, or whose child gets no CPU time."""
 _IDLE_SECONDS = 10.0
 _MAX_ANSWERS = 1_000
-"""The child is replaced after this number of files, which frees memory leaked by parsers."""
+"""The number of files after which the child is replaced, because parsers leak memory."""
 _LENGTH_BYTES = 8
 _SECONDS_BYTES = 4
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import serve; serve()"

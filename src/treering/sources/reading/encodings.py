@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_BYTES_TO_GUESS_FROM = 65_536
-"""The number of bytes that guessing uses."""
+"""The number of bytes read to guess the encoding."""
 
 
 @dataclass(frozen=True, slots=True)

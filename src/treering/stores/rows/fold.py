@@ -110,7 +110,7 @@ class PassageFold:
 
     @property
     def shown(self) -> int:
-        """How many more passages are current than before."""
+        """The change in the number of current passages."""
         return self.gained.total()
 
     def apply(self, change: Change, steps: Sequence[Step]) -> None:

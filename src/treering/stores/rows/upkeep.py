@@ -36,7 +36,7 @@ MOST_AT_ONCE = 2_000
 """Up to this many passages are rebuilt when a space is opened, in about two seconds; more in the background."""
 
 STEP_SECONDS = 0.2
-"""How long one step of a rebuild in the background blocks writers."""
+"""The maximum time for which one step of a background rebuild blocks writers."""
 
 
 def is_under_way(read_state: Callable[[str], int], version: int) -> bool:

@@ -63,8 +63,8 @@ def is_hook(arguments: list[str]) -> bool:
 def hand_over(arguments: list[str]) -> int | None:
     """Run a command in the resident process. Return its exit code; `None` if it must run here.
 
-    The process gets this one's arguments, environment, working folder and open streams. A command starts
-    only after this process received its acknowledgement, so it never runs twice.
+    The process gets this one's arguments, environment, working folder and open streams. A command starts only after
+    this process received its acknowledgement, so it never runs twice.
     """
     import socket
 

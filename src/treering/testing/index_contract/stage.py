@@ -244,7 +244,7 @@ class LedgerWriter:
 
 
 class IndexedSpace(LedgerWriter):
-    """An indexed ledger, with short ways to ask it."""
+    """An indexed ledger, with shortcuts for queries."""
 
     def __init__(self, indexed: LedgerWithIndex, clock: Clock) -> None:
         super().__init__(indexed.ledger, clock, indexed.catch_up)

@@ -233,7 +233,7 @@ def _reword(
     options: WriteOptions,
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
-    """Give knowledge the words and the evidence of a new version with the same statement."""
+    """Update the words and the evidence of knowledge from a new version with the same statement."""
     refs = extended(_present(call, old.evidence_refs), item.evidence_refs)
     described = item.model_copy(update={"evidence_refs": refs})
     changes = {

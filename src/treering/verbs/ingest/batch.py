@@ -306,10 +306,10 @@ def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
 
 
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
-    """Reactivate stale knowledge whose cited lines are back in the sources just read, given by
+    """Reactivate stale knowledge whose cited lines are back in the sources just read, given by id.
 
-    id. The author is the caller of the ingest, because files may only propose. If the caller may not activate
-    knowledge either, or a person has changed it since, it stays stale.
+    The author is the caller of the ingest, because files may only propose. If the caller may not activate knowledge
+    either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
     where = Compare("status", "eq", "stale")

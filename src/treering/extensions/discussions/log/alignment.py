@@ -352,7 +352,7 @@ class _Comparison:
         return not run.told and run.size > begun and (reaches_newest or run.size >= _SURE)
 
     def is_edit(self, first: _CommonRun) -> bool:
-        """Return whether the messages before a window edit as many stored messages."""
+        """Return whether each message before a window is an edit of one stored message."""
         return first.told > 0 and first.told in self._replaced(first)
 
     def _replaced(self, first: _CommonRun) -> set[int]:

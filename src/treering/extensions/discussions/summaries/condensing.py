@@ -133,8 +133,8 @@ _MIN_WASTED_READS = 4
 class FinishedBlocks:
     """The blocks known to be finished, in one run.
 
-    A closed block may have a mark: a hash of the ids and revisions of all earlier blocks, written when all their
-    chunks were processed. While the hash matches, the blocks are unchanged and need not be read.
+    A closed block may have a mark: a hash of the ids and revisions of all earlier blocks, written when all their chunks
+    were processed. While the hash matches, the blocks are unchanged and need not be read.
     """
 
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:

@@ -74,7 +74,7 @@ class CollectionState:
 
     @property
     def searched(self) -> str:
-        """How searches are answered."""
+        """The search method."""
         ready = [name for name, state in self.search.items() if state == "ready"]
         return " and ".join(ready) or EXACT
 
