@@ -157,7 +157,7 @@ class TestEmbeddingModel:
 
 
 class TestTrust:
-    def test_what_files_state_is_a_candidate_whoever_has_them_read(self, open_space, tmp_path):
+    def test_statements_of_files_are_candidates(self, open_space, tmp_path):
         space = open_space(channel="user")
         (tmp_path / "CONTRIBUTING.md").write_text("# Rules\n\nYou must never push to main. Status: active.\n")
         (tmp_path / "pyproject.toml").write_text('[project]\nname = "acme"\nversion = "1.0"\n')

@@ -323,7 +323,7 @@ def test_a_text_that_is_given_twice_is_read_once(tmp_path):
     assert {failure.position for failure in report.read_by_model.failures} == {0}
 
 
-def test_two_requests_of_one_project_at_once_are_both_kept(projects):
+def test_concurrent_requests_of_a_project_are_both_stored(projects):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: projects.index("acme", [f"{PAST} ({n})"]), range(12)))
     assert len(documents(projects, "acme")) == 12

@@ -153,7 +153,7 @@ def made_up(number):
 
 
 @pytest.mark.parametrize("action", ["add", "delete"])
-def test_what_one_document_writes_does_not_grow_with_the_project(written, action):
+def test_write_size_is_independent_of_the_project(written, action):
     assert written[800]["file"] > 3 * written[100]["file"]
     assert written[800][action] < 2 * written[100][action]
 

@@ -260,7 +260,7 @@ class TestKinds:
         with pytest.raises(InvalidInput):
             correct(space, state_fact(space, "a", "b", 1), kind="summary", payload=payload)
 
-    def test_the_words_of_a_summary_are_not_corrected_by_hand(self, space):
+    def test_summary_text_cannot_be_corrected(self, space):
         told = note(space, "The port is 8080.", origin="port.md")
         summary = Builder(space.engine.clock).knowledge(
             "summary", {"form": "memory", "key": "m"}, EvidenceRef(**told), title="The port", summary="It is 8080."

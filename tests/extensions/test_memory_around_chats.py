@@ -228,7 +228,7 @@ def test_unopenable_space_is_reported_by_error_code(tmp_path):
     assert (recall.how, recall.reason in {"corrupt", "unavailable"}) == ("failed", True)
 
 
-def test_when_it_is_closed_everything_is_stored_and_no_thread_is_left(tmp_path):
+def test_close_stores_everything_and_ends_threads(tmp_path):
     before = {thread.name for thread in threading.enumerate()}
     with remembering(tmp_path) as memory:
         memory.warm()

@@ -32,7 +32,7 @@ def shape(memory):
     return [(item.id, item.revision, item.status) for item in objects(memory, "acme")]
 
 
-def test_what_one_ticket_taught_is_recalled_for_a_similar_one(tickets):
+def test_lesson_is_recalled_for_a_similar_ticket(tickets):
     assert tickets.start(CACHE) == ""
     tickets.complete(CACHE, LESSON)
     assert tickets.start(LIKE_IT) == f"Memories invoked:\n{DOCUMENT}"
@@ -46,7 +46,7 @@ def test_a_ticket_is_looked_for_by_its_title_and_by_its_description(memory, tick
     assert tickets.start(Ticket(title="Gearbox")) == "Memories invoked:\nGearbox: oil leaked"
 
 
-def test_a_turn_recalls_by_what_was_said_and_answered_and_stores_nothing(memory, tickets):
+def test_turn_recalls_by_its_messages_without_storing(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)
     assert tickets.turn("Look into the deploy", "It serves stale pages") == f"Memories invoked:\n{DOCUMENT}"

@@ -266,7 +266,7 @@ class TestScope:
 
     @pytest.mark.parametrize("by", ["context", "state"])
     @pytest.mark.parametrize("asynchronous", [False, True])
-    def test_an_agent_that_a_tool_starts_inherits_the_repository(self, wiki, by, asynchronous):
+    def test_agent_started_by_a_tool_inherits_the_repository(self, wiki, by, asynchronous):
         inner, _ = wiki.agent(says("", stored("By the inner agent.")), DONE)
 
         if asynchronous:

@@ -204,7 +204,7 @@ def test_what_is_deleted_is_withdrawn_and_with_erase_nothing_of_it_is_left():
         assert not any("echidna" in str(record.row) for record in engine.ledger.records())
 
 
-def test_an_author_who_may_not_erase_is_told_so():
+def test_author_without_the_right_to_erase_gets_an_error():
     with blocking(channel="agent") as client:
         store = TreeringStore(client, erase=True)
         store.put(("n",), "k", {"n": 1})

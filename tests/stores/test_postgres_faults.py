@@ -53,7 +53,7 @@ def kill_writers(server, rounds):
         check_all_there(server, space, known)
 
 
-def test_what_was_acknowledged_survives_the_killing_of_its_writer(server):
+def test_acknowledged_write_survives_a_killed_writer(server):
     kill_writers(server, rounds=4)
 
 

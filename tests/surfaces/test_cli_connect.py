@@ -996,7 +996,7 @@ def test_after_what_did_not_fail_or_failed_otherwise_nothing_is_reported(shop, g
     assert hook("failure", {"session_id": "one", "cwd": str(shop), **given}, shop) == {}
 
 
-def test_no_hook_tells_more_than_its_tokens(shop):
+def test_hooks_stay_within_their_token_limit(shop):
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
         for number in range(5):
@@ -1033,7 +1033,7 @@ def test_a_hook_is_omitted_where_a_person_says_so_and_an_unknown_one_is_refused(
 
 
 @pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
-def test_hook_without_a_space_reveals_nothing(tmp_path, word):
+def test_hook_without_a_space_prints_nothing(tmp_path, word):
     given = {"tool_input": {"file_path": "src/shop/basket.py"}, "prompt": "The mosaic", **FAILURES["claude-code"]}
     assert hook(word, {**given, "cwd": str(tmp_path)}, tmp_path) == {}
 

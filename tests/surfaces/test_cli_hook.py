@@ -186,7 +186,7 @@ def remember(clone, monkeypatch, words):
         decide(space, words, note(space, words))
 
 
-def test_a_push_sends_what_is_known_and_a_pull_brings_it(team, capsys, monkeypatch):
+def test_push_sends_memory_and_pull_receives_it(team, capsys, monkeypatch):
     ada, bob, remote, branch = team
     for clone in (ada, bob):
         monkeypatch.chdir(clone.folder)

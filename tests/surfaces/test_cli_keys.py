@@ -54,7 +54,7 @@ def test_a_name_is_free_again_once_its_key_is_revoked(stage):
     assert [one["id"] for one in stage.json("key", "list")["keys"]] == [first, second]
 
 
-def test_a_key_lasts_as_long_as_it_is_told_to(stage):
+def test_key_expires_at_its_time(stage):
     now = datetime.now(UTC)
     for number, (text, lasts) in enumerate({"12h": timedelta(hours=12), "2w": timedelta(weeks=2)}.items()):
         until = datetime.fromisoformat(stage.json("key", "create", f"k{number}", "--expires", text)["expires"])

@@ -206,7 +206,7 @@ def test_a_cancelled_call_that_waits_to_write_writes_nothing(address, tmp_path):
         assert "Cancelled" not in {change.title for change in space.query("recent").changes}
 
 
-def test_a_query_that_takes_longer_than_it_may_is_told_so_and_writing_is_not_bound_by_it(address):
+def test_query_timeout_does_not_apply_to_writes(address):
     async def ask(call):
         await call("ingest", "source", {"text": "Retry three times."})
         late = await call.result("query", "search", {"text": "retry"})

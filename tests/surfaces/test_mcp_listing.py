@@ -90,7 +90,7 @@ def test_help_on_a_mode_that_is_none_names_the_nearest():
     assert caught.value.hint == "Did you mean 'knowledge'?"
 
 
-def test_help_opens_no_space(tmp_path):
+def test_help_does_not_open_the_space(tmp_path):
     dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'none.db'}", NoFiles())
     call = {"mode": "help", "input": {"mode": "search"}}
     answer = dispatcher.answer("query", call, actor="", progress=lambda *_: None, check=lambda: None)

@@ -155,7 +155,7 @@ class TestKnowledge:
 
 
 class TestCorrection:
-    def test_fields_of_what_is_known_can_be_corrected(self, space):
+    def test_fields_of_knowledge_can_be_corrected(self, space):
         known = decide(space, "SQLite")
         space.crystallize("knowledge", input={"id": known, "payload": {"rationale": "one file"}, "confidence": 0.9})
         found = read(space, known)
@@ -311,7 +311,7 @@ class TestPromotion:
     def test_only_knowledge_is_promoted(self, space):
         unchanged_by(space, InvalidInput, "promote", {"ids": [task(space, "Do it")]})
 
-    def test_either_ids_or_a_scope_are_promoted(self, space):
+    def test_promotion_takes_ids_or_a_scope(self, space):
         unchanged_by(space, InvalidInput, "promote", {})
         unchanged_by(space, InvalidInput, "promote", {"ids": ["know:x"], "from_scope": "/run/1"})
 
@@ -477,14 +477,14 @@ class TestReview:
         assert waiting.id == report.patch_id
         assert reviewed.proposal_diff(waiting.id)[0].title == "SQLite"
 
-    def test_somebody_else_applies_it(self, reviewed):
+    def test_another_person_applies_it(self, reviewed):
         patch = reviewed.crystallize("knowledge", input=_decision("SQLite")).patch_id
         reviewed.with_actor("ada", channel="user").approve(patch)
         assert [item.title for item in all_of(reviewed, "knowledge")] == ["SQLite"]
         assert reviewed.proposals() == ()
         assert reviewed.query("search", input={"text": "SQLite"}).hits
 
-    def test_nobody_approves_their_own(self, reviewed):
+    def test_authors_cannot_approve_their_own(self, reviewed):
         patch = reviewed.crystallize("knowledge", input=_decision("SQLite")).patch_id
         with pytest.raises(Denied):
             reviewed.approve(patch)

@@ -219,7 +219,7 @@ def test_a_run_that_was_stopped_resumes_where_it_had_got_to(tmp_path):
     assert desk.read(tmp_path).status == "unchanged"
 
 
-def test_a_job_nobody_has_heard_of_for_a_minute_counts_as_interrupted():
+def test_job_without_a_heartbeat_is_interrupted():
     clock = SteppingClock()
     desk = make_desk(clock=clock)
     job = desk.ingest("source", items(1)).job

@@ -523,7 +523,7 @@ class TestAnchor:
         with pytest.raises(Corrupt):
             anchored()
 
-    def test_a_callback_is_told_of_every_new_head(self, open_space):
+    def test_callback_gets_every_new_head(self, open_space):
         heads = []
         space = open_space(anchor=heads.append)
         decide(space, "One")

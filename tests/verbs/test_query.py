@@ -716,13 +716,13 @@ class TestRelated:
         report = space.query("related", input={"id": first})
         assert {(one.id, one.direction) for one in report.neighbours} == {(source, "out"), (second, "in")}
 
-    def test_it_goes_as_far_as_it_is_told(self, space, chain):
+    def test_walk_stops_at_its_depth(self, space, chain):
         source, first, second = chain
         assert space.query("related", input={"id": source}).ids == (first,)
         far = space.query("related", input={"id": source, "depth": 2})
         assert [(one.id, one.depth, one.via) for one in far.neighbours] == [(first, 1, source), (second, 2, first)]
 
-    def test_it_follows_the_types_and_direction_it_is_told(self, space, chain):
+    def test_walk_follows_given_types_and_direction(self, space, chain):
         _, first, second = chain
         space.crystallize("work_item", input={"title": "x", "links": [{"type": "about", "target": first}]})
         report = space.query("related", input={"id": first, "types": ["about"]})

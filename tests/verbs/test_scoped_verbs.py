@@ -199,7 +199,7 @@ class TestChanges:
         assert report["staled"] == [ours]
         assert theirs not in json.dumps(report)
 
-    def test_a_cycle_is_printed_without_what_is_elsewhere(self, space):
+    def test_cycle_output_omits_other_scopes(self, space):
         ours = task(space, "Ours", scope="/a")
         theirs = task(space, "Theirs", scope="/a", depends_on=[ours])
         above = task(space, "Above", scope="/a", depends_on=[theirs])
@@ -534,7 +534,7 @@ class TestNothingLeaks:
 
     @pytest.mark.sampled(1)
     @pytest.mark.parametrize("seed", range(2))
-    def test_and_nothing_that_is_there_is_changed(self, space, tmp_path, seed):
+    def test_existing_entries_stay_unchanged(self, space, tmp_path, seed):
         self.tmp, rng = tmp_path, random.Random(seed)
         secrets = self.plant(space, rng)
         pool = [*secrets, *self.ours(space)]

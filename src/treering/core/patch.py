@@ -182,8 +182,8 @@ class PatchRecord(FrozenModel):
     """A patch as stored in the ledger.
 
     While it is `proposed`, `operations` are the proposed changes. After it is applied, they and `effects` name the
-    revisions that contain the content, so that erasing an object also erases it here. Rejected patches, patches without
-    changes, and reverts have no reverting patch.
+    revisions that contain the content, so that erasing an object also erases it here. `operations` is empty for
+    rejected patches, for patches without changes, and for reverts.
     """
 
     id: str

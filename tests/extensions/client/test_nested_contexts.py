@@ -8,7 +8,7 @@ def found(client, query, **options):
     return client_parts.texts(client.retrieve(query, **options))
 
 
-def test_a_child_sees_its_parent_and_the_parent_not_the_child(client):
+def test_child_sees_parent_but_not_vice_versa(client):
     client.store("Kinase plan of the parent", {"session_id": "run"})
     context = client.create_nested_context(parent_session_id="run", loop_id="loop-1")
     client.store("Kinase finding of the child", {"session_id": context.session_id})

@@ -353,7 +353,7 @@ def test_no_more_goes_than_agrees_and_nothing_of_an_older_part(told, kept, begin
 
 
 @given(LETTERS)
-def test_nothing_told_in_front_of_what_is_new_is_ever_lost(told):
+def test_messages_before_new_ones_are_never_lost(told):
     found = aligned(told, "xyz")
     assert (found.position, found.told) == (3, 0)
 

@@ -111,7 +111,7 @@ def test_each_block_states_its_place_and_its_discussion(space):
     assert second.origin == "discussion:garden#000000040"
 
 
-def test_a_short_turn_is_found_by_what_was_said_before_it_even_in_another_block(log):
+def test_short_turn_is_found_by_preceding_turns(log):
     log.record([*talk(0, 39), *said("where? here")])
     segment = log.block(log.blocks()[-1]).source.segments[0]
     assert "where?" in segment.gist

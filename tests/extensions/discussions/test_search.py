@@ -207,7 +207,7 @@ def test_what_shares_names_with_the_best_results_comes_after_them(space):
     assert expanded[0].score > expanded[1].score
 
 
-def test_a_discussion_sees_its_own_and_the_memory_all_of_its_scope(space):
+def test_discussion_search_stays_in_its_discussion(space):
     for identity in ("one", "two"):
         talked(space, f"The kestrel of {identity}", identity=identity)
     outside = DiscussionMemory(space.engine, within="/user/ada", settings=SETTINGS, generator=Script())

@@ -209,7 +209,7 @@ def test_a_generation_is_switched_by_one_document_so_a_crash_behind_it_shows_no_
     assert done(service.complete_generation(FLASK, "2"))["deleted_count"] == 1
 
 
-def test_a_memory_is_read_by_its_id_in_its_repository_alone(memories, service):
+def test_memory_id_is_valid_only_in_its_repository(memories, service):
     kept = store(service, "Flask routes requests.")
     assert memories.get(WikiRepository.of(FLASK), kept).content == "Flask routes requests."
     assert memories.get(WikiRepository.of(TYPER), kept) is None

@@ -48,7 +48,7 @@ def test_nothing_that_is_filled_in_is_read_for_variables():
     assert run(data, "{agent1Output} {{x}} {nobody}").text == "{agent1Input}{agent1Output} {{x}} {nobody}"
 
 
-def test_a_model_is_asked_with_prompt_and_system_prompt_and_its_answer_is_the_output():
+def test_model_node_returns_the_models_answer():
     model = NotingModel(["Paris"])
     report = run(
         [ask("Capital of {agent1Input}?", systemPrompt="Be {agent2Input}.")], "France", "brief", models=[model]

@@ -193,7 +193,7 @@ def test_an_upstream_that_is_not_there_is_a_bad_gateway(tmp_path):
     assert (raised.value.status_code, raised.value.code, raised.value.type) == (502, "bad_gateway", "api_error")
 
 
-def test_an_upstream_that_says_nothing_in_time_is_reported_as_such(tmp_path, upstream):
+def test_silent_upstream_is_reported(tmp_path, upstream):
     upstream.will(SILENCE)
     with (
         chatting(tmp_path, upstream, place={"seconds": 0.2}) as client,

@@ -80,7 +80,7 @@ def test_a_client_reads_writes_and_is_told_of_progress(stdio):
     assert [entry["actor"] for entry in seen["structuredContent"]["history"]] == ["ann"]
 
 
-def test_a_client_that_errs_is_told_how_to_go_on(stdio):
+def test_client_error_states_the_fix(stdio):
     unknown = stdio("tools/call", name="wiki.delete", arguments={})
     wrong = stdio("tools/call", name="wiki.query", arguments={"mode": "serach", "input": {"text": "x"}})
 

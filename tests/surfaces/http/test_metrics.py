@@ -87,7 +87,7 @@ def test_requests_that_are_not_let_in_are_counted_by_their_reason(tmp_path):
     assert found["treering_refused_total", ("reason", "unauthorized")] == 1
 
 
-def test_metrics_are_for_administrators_unless_the_server_tells_them_to_all(tmp_path):
+def test_metrics_need_admin_unless_public(tmp_path):
     with guarded(tmp_path) as server:
         told = [server.ask(key, "GET", "/metrics").status_code for key in ("", server.key("review"))]
         assert told == [401, 403]

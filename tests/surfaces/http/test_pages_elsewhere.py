@@ -71,7 +71,7 @@ def test_routes_reject_rebound_host_names(server, host):
     assert answered == []
 
 
-def test_a_browser_that_asks_first_is_told_no(server):
+def test_cors_preflight_is_refused(server):
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     for _, path, _ in paths(server):
         answer = server.options(path, headers=asked)

@@ -85,7 +85,7 @@ def test_a_body_that_comes_byte_by_byte_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/wiki/query HTTP/1.1\r\nHost: lo"])
-def test_a_head_that_does_not_come_ends_its_connection(tmp_path, sent):
+def test_missing_request_head_closes_the_connection(tmp_path, sent):
     with running(tmp_path, bounds=Bounds(header_seconds=0.3)) as client, connections(client, 3, sent) as halves:
         assert [answer_of(one) for one in halves] == [b""] * 3
 

@@ -142,7 +142,7 @@ def test_there_are_no_pages_and_no_redirects(standing, path):
     refused(standing.get(path), 404, "not_found")
 
 
-def test_a_wrong_method_is_told_the_right_one(standing):
+def test_wrong_method_lists_the_allowed_ones(standing):
     answer = standing.get("/v1/wiki/query")
 
     refused(answer, 405, "method_not_allowed")

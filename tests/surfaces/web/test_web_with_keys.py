@@ -130,7 +130,7 @@ def test_a_key_that_is_revoked_sees_no_more_of_what_comes_live(server, browser):
         assert not any("vermilion" in line or "note:later" in line for line in lines)
 
 
-def test_a_wrong_key_is_told_on_the_page_and_signs_nobody_in(server, browser):
+def test_wrong_key_is_reported_without_sign_in(server, browser):
     refused = browser.post("/sign-in", data={"key": "trk_wrong"})
     assert refused.status_code == 401
     assert 'role="alert"' in refused.text

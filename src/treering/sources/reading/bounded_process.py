@@ -178,7 +178,7 @@ def expendable(is_asked_again: bool) -> Iterator[None]:
 
 
 def is_expendable() -> bool:
-    """Return whether this process may be risked, so that dangerous work needs no child of its own."""
+    """Return whether this process may crash without harm, so that dangerous work needs no further child."""
     return _expendable.get()
 
 

@@ -22,7 +22,7 @@ class ChangeInput(Value):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    id: str | None = Field(default=None, description="The object to change; omit it to create a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you read.")
 
     @property
