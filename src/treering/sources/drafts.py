@@ -100,7 +100,7 @@ class Drafting:
             for item in left:
                 count += isinstance(item, FileToDraft)
                 if may_start and starting is None and count > _FILES_READ_HERE // 2:
-                    starting = asking.submit(self._asked, [])
+                    starting = asking.submit(self._ask_child, [])
                 if starting and count > _FILES_READ_HERE and starting.result() is not None:
                     drafting = partial(asking.submit, partial(self._drafts, abandoned=abandoned))
                     yield from _read_ahead(chain([item], left), drafting)
@@ -135,16 +135,16 @@ class Drafting:
         return replace(reading, knowledge=stated)
 
     def _drafts(self, files: Sequence[FileToDraft], *, abandoned: Event) -> list[_Outcome]:
-        drafts = self._asked(files) if files else []
+        drafts = self._ask_child(files) if files else []
         if drafts is None:
             drafts = [self._alone(file) for file in files if not abandoned.is_set()]
         return drafts
 
     def _alone(self, file: FileToDraft) -> _Outcome:
         ended = Failed(file.origin, "reading it ended or blocked the process that reads files")
-        return next(iter(self._asked([file]) or [_Failed(ended)]))
+        return next(iter(self._ask_child([file]) or [_Failed(ended)]))
 
-    def _asked(self, files: Sequence[FileToDraft]) -> list[_Outcome] | None:
+    def _ask_child(self, files: Sequence[FileToDraft]) -> list[_Outcome] | None:
         question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
         answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
         return None if answer is None else ANSWER.validate_json(answer)
@@ -166,10 +166,10 @@ def _read_ahead(
 def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Outcome]]) -> Iterator[Reading]:
     outcomes = iter(answer.result())
     for item in group:
-        yield _taken(next(outcomes)) if isinstance(item, FileToDraft) else item
+        yield _reading_of(next(outcomes)) if isinstance(item, FileToDraft) else item
 
 
-def _taken(outcome: _Outcome) -> Reading:
+def _reading_of(outcome: _Outcome) -> Reading:
     match outcome:
         case _Drafted(draft, terms):
             have_ready(dict(zip(_texts(draft), terms, strict=True)))

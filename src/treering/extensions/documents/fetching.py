@@ -89,14 +89,14 @@ class Connector:
         return connection
 
     def _socket(self, addresses: Sequence[str], host: str, port: int, *, secure: bool) -> socket.socket:
-        plain = self._reached(addresses[:_MAX_ADDRESSES_TRIED], port)
+        plain = self._connect(addresses[:_MAX_ADDRESSES_TRIED], port)
         try:
             return self.trust().wrap_socket(plain, server_hostname=host) if secure else plain
         except BaseException:
             plain.close()
             raise
 
-    def _reached(self, addresses: Sequence[str], port: int) -> socket.socket:
+    def _connect(self, addresses: Sequence[str], port: int) -> socket.socket:
         """Connect to the first address that responds."""
         *others, last = addresses
         for address in others:

@@ -93,12 +93,12 @@ def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
     """
     translated = dates_in_english(question)
     if translated is None:
-        return _asked(question, now)
-    placed = ((dates, *translated.place(dates.start, dates.end)) for dates in _asked(translated.text, now))
+        return _dates_in_question(question, now)
+    placed = ((dates, *translated.place(dates.start, dates.end)) for dates in _dates_in_question(translated.text, now))
     return tuple(replace(dates, text=question[start:end], start=start, end=end) for dates, start, end in placed)
 
 
-def _asked(question: str, now: datetime | None) -> tuple[DateRange, ...]:
+def _dates_in_question(question: str, now: datetime | None) -> tuple[DateRange, ...]:
     absolute = {dates.period for dates in _ranges(question, Reference(None)) if dates.first == dates.last}
     today = now.date() if now else None
     return _ranges(question, Reference(absolute.pop()[0] if len(absolute) == 1 else today, recurring=True))
@@ -120,7 +120,7 @@ def _ranges(text: str, reference: Reference) -> tuple[DateRange, ...]:
     if not apart:
         return ()
     joined = _joined(text, apart)
-    moved = (phrase for named in joined for phrase in _beside(text, named))
+    moved = (phrase for named in joined for phrase in _adjacent_phrases(text, named))
     phrases = [_since(text, phrase, reference) for phrase in chain(joined, moved)]
     ranges = (
         DateRange(first, last, text[phrase.start : phrase.end], phrase.start, phrase.end)
@@ -195,7 +195,7 @@ _BEFORE = re.compile(
 )
 
 
-def _beside(text: str, named: _Phrase) -> Iterator[_Phrase]:
+def _adjacent_phrases(text: str, named: _Phrase) -> Iterator[_Phrase]:
     """Yield the period in "the week before" or "two days after" followed by a date."""
     match = _leads(_BEFORE, text, named)
     if match:

@@ -115,7 +115,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         """The embedder of the collection."""
         return self._embedder
 
-    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+    def _save(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         clean = replace(
             draft,
             content=_content(draft.content),
