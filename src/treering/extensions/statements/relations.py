@@ -18,7 +18,7 @@ from treering.extensions.statements.pairs import (
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
 LIKELY = 0.14
-"""The minimum probability for retiring an earlier statement, chosen on held-out authors. Below it, more valid statements
+"""The minimum probability for retiring an earlier statement, chosen on held-out authors. Below it, more valid ones
 are lost in conversations without changes (`steady`) than replaced ones are found elsewhere."""
 LIKELY_ANYWAY = 0.55
 """The same for a pair of statements with an objection, chosen on held-out authors and on unrelated pairs."""

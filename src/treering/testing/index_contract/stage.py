@@ -115,7 +115,7 @@ def beside(index: Index, keys: Iterable[int]) -> Mapping[int, Sequence[int]]:
 
 
 def on_days(index: Index, asked: Iterable[AskedDays], keys: Iterable[int]) -> Mapping[int, float]:
-    """Return how well passages tell of days."""
+    """Return the scores of passages for days."""
     return read(index, keys, days=tuple(asked)).dated
 
 
