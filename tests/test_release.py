@@ -230,7 +230,7 @@ METHODS = ("python", "treering.Space", "members")
         (("openapi", "paths", "/v1/wiki/query"), ..., "POST /v1/wiki/query", "is gone"),
     ],
 )
-def test_a_break_is_told_by_the_name_that_a_note_has_to_hold(released, place, value, subject, told):
+def test_breaking_change_has_the_name_required_in_notes(released, place, value, subject, told):
     new = copy.deepcopy(released)
     at = new
     for step in place[:-1]:

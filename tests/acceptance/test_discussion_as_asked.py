@@ -181,7 +181,7 @@ FIRST_FIVE = NodeType("FirstFiveMemories", "the first five memories", NodeSettin
 
 
 @pytest.mark.parametrize("name", ["mynodes", "no.such.module:X", "json:NOTHING", "json:loads"])
-def test_what_is_no_type_of_node_is_told(talk, name):
+def test_unknown_node_type_is_reported(talk, name):
     talk.write(first_json=[{"id": "first", "type": "RecentMemory"}])
     told = talk.run("workflow", "check", "first.json", "--nodes", name)
     assert told.code == 2

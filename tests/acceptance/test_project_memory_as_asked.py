@@ -248,7 +248,7 @@ def test_a_project_that_has_nothing_yet_gives_nothing(projects):
         projects.rag_qa("new", ["slow login"])
 
 
-def test_five_documents_are_retrieved_where_nobody_says_how_many(tmp_path, monkeypatch):
+def test_default_is_five_documents(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
     project_memory.index("acme", [f"{PAST} ({n})" for n in range(8)], tmp_path)
     (recalled,) = project_memory.retrieve("acme", ["slow login"], tmp_path)

@@ -354,7 +354,7 @@ class TestRecallBeforeTheRun:
         _, seen = wiki.run(DONE)
         assert seen[0][1].text.count("<<treering:") == 2
 
-    def test_what_was_told_is_not_stored_again_as_new(self, wiki):
+    def test_recalled_text_is_not_stored_as_new(self, wiki):
         wiki.keep("Routes of requests have one page.")
         _, seen = wiki.run(DONE)
         state, _ = wiki.run(says("", stored(seen[0][1].text.split("\n", 1)[1])), DONE)

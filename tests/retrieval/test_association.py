@@ -229,7 +229,7 @@ def _facts(told):
     return [(fact.subject, fact.relation, fact.object) for fact in told.triples]
 
 
-def test_a_name_that_only_stands_out_of_reach_is_not_told_of():
+def test_name_outside_the_scope_is_not_reported():
     hidden = {2: own(2, ("Project Falcon", "begins in", "May"), scope="/secret")}
     told = {1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")), **hidden}
     graph = graph_of(told)

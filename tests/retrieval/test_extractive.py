@@ -102,7 +102,7 @@ def test_what_somebody_is_told_to_do_and_what_is_measured_is_worth_keeping(text)
         ("我明天去上海出差。", "好的"),
     ],
 )
-def test_what_tells_more_weighs_more(more, less):
+def test_more_informative_statement_weighs_more(more, less):
     assert weight_of(more) > weight_of(less)
     assert weight_of(more) >= WORTH_KEEPING
 

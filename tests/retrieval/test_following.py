@@ -57,7 +57,7 @@ def test_a_limit_leaves_the_rest_to_the_next_time_and_mentions_it(ledger):
     assert len(noted.ids) == 7
 
 
-def test_what_is_up_to_date_is_told_nothing(ledger):
+def test_current_projection_gets_no_batch(ledger):
     noted = Noted()
     follow(ledger, noted)
     follow(ledger, noted)

@@ -142,7 +142,7 @@ def test_a_turn_borrows_from_two_beside_it_at_most_and_from_itself_where_one_is_
     assert [hit.score for hit in three if hit.key == 10] == pytest.approx([1.0 / 1.4])
 
 
-def test_what_stands_alone_keeps_its_score() -> None:
+def test_turns_without_neighbours_keep_their_scores() -> None:
     ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
     assert lend_to_neighbours(ranked, {}) == ranked
     assert lend_to_neighbours(ranked, {}, limit=1) == ranked[:1]

@@ -189,7 +189,7 @@ def test_a_pack_of_nothing_has_no_headings():
     assert render(context()) == '# Context for "Count hives"\n\nTwo found.\n'
 
 
-def test_what_is_no_knowledge_stands_under_sources():
+def test_section_of_a_node_is_sources():
     assert section_of("work_item", "bug") == "work"
     assert section_of("activity", "episode") == "activities"
     assert section_of("node", "api") == "sources"

@@ -122,7 +122,7 @@ def test_a_space_that_does_not_verify_makes_no_backup(open_space, tmp_path):
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def test_an_anchor_tells_an_old_copy_from_the_newest(open_space, tmp_path):
+def test_anchor_detects_an_old_copy(open_space, tmp_path):
     path, anchor = tmp_path / "space.db", tmp_path / "head.json"
     space = open_space(f"sqlite:{path}", anchor=anchor)
     note(space, "Bees hum.")

@@ -82,7 +82,7 @@ def test_no_project_id_leaves_the_folder(spaces, project, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_project_that_is_not_there_is_lent_to_nobody_who_makes_none(spaces, tmp_path):
+def test_missing_project_is_not_created_by_a_read(spaces, tmp_path):
     with pytest.raises(UnknownProject, match="'acme'") as unknown, spaces.engine("acme", create=False):
         pass
     assert "index something" in unknown.value.hint

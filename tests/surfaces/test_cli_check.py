@@ -424,7 +424,7 @@ def test_a_base_that_only_the_remote_has_is_found_there_and_an_unknown_one_is_re
     assert (told.code, "'nowhere'" in told.err) == (3, True)
 
 
-def test_a_clone_without_the_common_history_is_told_how_to_fetch_it(shop):
+def test_shallow_clone_error_states_how_to_fetch(shop):
     change(shop, "src/acme/sessions.py", "Open the file.", "Open it.")
     clone = shop.folder.parent / "shallow"
     git(shop, "clone", "-q", "--depth=1", "--no-single-branch", f"file://{shop.folder}", str(clone))

@@ -657,7 +657,7 @@ def context_of(answer):
     return answer.get("hookSpecificOutput", answer).get("additionalContext", answer.get("additional_context", ""))
 
 
-def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
+def test_edit_hook_shows_rules_once(shop):
     text = before_edit(shop, "src/shop/basket.py")
     assert "Decision: Baskets hold three things" in text
     assert "Constraint: Every price must be a whole number of cents. (in src/shop) (candidate)" in text
@@ -815,13 +815,13 @@ def test_a_patch_of_codex_reports_which_files_it_edits(shop):
     assert "Baskets hold three things" in context_of(answer)
 
 
-def test_cursor_is_told_what_governs_a_file_once_it_has_read_it(shop):
+def test_cursor_gets_rules_after_reading_a_file(shop):
     given = {"hook_event_name": "postToolUse", "conversation_id": SESSION, "workspace_roots": [str(shop)]}
     given |= {"tool_name": "Read", "tool_input": json.dumps({"file_path": str(shop / "src/shop/basket.py")})}
     assert "Baskets hold three things" in hook("edit", given, shop)["additional_context"]
 
 
-def test_what_was_erased_is_not_told_before_an_edit(shop):
+def test_edit_hook_omits_erased_content(shop):
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
         assert "Baskets" in before_edit(shop, "src/shop/basket.py")
@@ -846,13 +846,13 @@ def test_on_a_prompt_a_session_is_told_what_truly_speaks_of_it_and_else_nothing(
     assert hook("prompt", {"cwd": str(shop), "prompt": None}, shop) == {}
 
 
-def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
+def test_earlier_hook_output_is_not_part_of_a_prompt(shop):
     told = "Who restored the mosaic of the fountain?"
     assert on_prompt(shop, f"<hook_context>{told}</hook_context>\n\nHello.") == ""
     assert on_prompt(shop, f"{fence(told, origin='treering')}\n\nHello.") == ""
 
 
-def test_what_a_session_began_with_is_not_told_again(shop):
+def test_brief_is_not_repeated_in_a_session(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
     for source in ("startup", "clear", "compact"):
         told = context_of(hook("begin", {**begin, "source": source}, shop))
@@ -930,7 +930,7 @@ def test_resumed_session_gets_only_what_changed(shop):
     assert "mosaic" not in told
 
 
-def test_subagent_is_not_told_the_brief(shop):
+def test_subagent_gets_no_brief(shop):
     given = {"hook_event_name": "SessionStart", "cwd": str(shop), "session_id": "one", "agent_id": "a1"}
     assert hook("begin", given, shop) == {}
 
@@ -942,7 +942,7 @@ def test_decision_whose_lines_were_edited_is_reported_as_stale(shop):
     assert "Baskets hold three things (changed since: these lines of src/shop/basket.py are gone)" in told
 
 
-def test_what_was_recorded_during_a_session_is_told_in_it(shop):
+def test_knowledge_of_a_session_is_shown_in_it(shop):
     asked = "What grows in the orchard, quinces?"
     assert on_prompt(shop, asked) == ""
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
@@ -977,7 +977,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("client", FAILURES)
-def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(shop, client):
+def test_failure_shows_lessons_from_the_same_failure(shop, client):
     text = context_of(hook("failure", {"session_id": client, "cwd": str(shop), **FAILURES[client]}, shop))
     assert LEARNED in text
     assert "busy timeout" in text

@@ -153,7 +153,7 @@ def test_words_that_are_not_known_are_named_and_those_that_are(keys: Stage) -> N
     assert 'Not known here: "zorbl", "frobnicate".' in keys.run("query", "zorbl frobnicate").out
 
 
-def test_hits_that_are_only_the_nearest_are_told_to_be_that(keys: Stage) -> None:
+def test_weak_hits_are_reported_as_closest_matches(keys: Stage) -> None:
     foreign = keys.json("query", "--mode", "search", "the capital of Mongolia and its oldest monastery")
     assert foreign["hits"]
     assert foreign["warnings"][0] == (

@@ -65,7 +65,7 @@ def test_input_may_be_a_file(desk):
     assert desk.done("workflow", "run", "echo.yaml", "--input", "@tea.txt").out == "Tea {agent1Input}\n"
 
 
-def test_a_model_that_is_not_given_is_told_of_before_anything_runs(desk):
+def test_missing_model_is_reported_before_the_run(desk):
     told = desk.run("workflow", "run", "asking.yaml", "--input", "Tea")
     assert told.code == 2
     assert "node 1 (first), endpointName: no language model was given for its endpoint" in told.err

@@ -147,7 +147,7 @@ def test_progress_in_sending_survives_the_end_of_work():
     assert told == [3]
 
 
-def test_work_nobody_waits_for_stops_at_its_next_report():
+def test_abandoned_work_stops_at_its_next_report():
     watch = CallProgress()
     watch.report("reading", 1, 9)
 

@@ -184,7 +184,7 @@ def test_a_setting_turns_it_off(commands, said):
     assert not (commands.runtime / "treering").exists()
 
 
-def test_a_checkout_or_ci_keeps_no_process_unless_told_to(monkeypatch):
+def test_ci_starts_no_resident_process_by_default(monkeypatch):
     monkeypatch.setattr(client, "package_folder", lambda: "/home/me/checkout/src/treering")
     monkeypatch.delenv("CI", raising=False)
     assert not client.is_used(["query"])

@@ -209,7 +209,7 @@ def test_a_commit_that_was_not_read_is_answered_by_what_it_shares_with_a_branch(
     assert ONLY.strip() in texts(space, "retry limit queue port", at="main")
 
 
-def test_a_tree_that_nobody_knows_is_refused_and_the_known_ones_are_named(space, repository):
+def test_unknown_tree_error_names_the_known_ones(space, repository):
     ingest(space, repository)
     with pytest.raises(treering.TreeringError, match="nowhere") as caught:
         space.query("search", "/", {"text": "limit"}, {"at": "nowhere"})
@@ -297,7 +297,7 @@ def test_a_file_whose_name_is_not_text_is_found_in_the_work_tree(space, reposito
             os.unlink(file)  # noqa: PTH108
 
 
-def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space, repository):
+def test_caller_without_file_access_sees_no_work_tree(space, repository):
     ingest(space, repository)
     (repository.folder / "limits.md").unlink()
     granted = replace(EVERYTHING, reads_files=False)
@@ -307,7 +307,7 @@ def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space,
     assert {hit.note for hit in report.hits} == {""}
 
 
-def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
+def test_moved_branch_is_reported(space, repository):
     ingest(space, repository)
     repository.commit({"queue.md": ONLY})
     (warning,) = space.query("search", "/", {"text": "retry limit"}).warnings[-1:]

@@ -358,7 +358,7 @@ with treering.open(sys.argv[1], channel="user", background=False, embedder=Hashi
 
 
 @pytest.mark.nightly
-def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space, tmp_path):
+def test_concurrent_erasures_all_succeed(space, tmp_path):
     words = [f"{WORD}{number}" for number in range(8)]
     ids = [note(space, f"{word} quarterdeck.", origin=word)["source_id"] for word in words]
     address = f"sqlite:{tmp_path / 'space.db'}"
@@ -372,7 +372,7 @@ def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space,
     assert space.engine.ledger.heads(ids) == {}
 
 
-def test_jobs_forget_what_they_told_of_it(space, tmp_path):
+def test_jobs_forget_erased_content(space, tmp_path):
     first = space.ingest(
         "source",
         input={"items": [{"text": PHRASE, "origin": f"{WORD}.md"}, {"text": "The mizzen is Otto's.", "origin": "b"}]},

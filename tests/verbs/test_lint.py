@@ -252,7 +252,7 @@ class TestSemantic:
         assert "valid until 2020-01-01" in stale.explanation
         assert lint(space, "repair", apply=True).repairs == ()
 
-    def test_what_nobody_verified_for_half_a_year_is_found(self, space):
+    def test_lint_reports_knowledge_unverified_for_half_a_year(self, space):
         known = decide(space, "SQLite", note(space, "We use SQLite."))
         seen = Survey(space.engine.ledger, space.engine.clock.now())
         assert found("long-unverified", seen) == []
@@ -431,7 +431,7 @@ class TestAudit:
         assert len(space.lint("audit", input={"after": 2}).events) == 1
         assert len(space.lint("audit", options={"limit": 2}).events) == 2
 
-    def test_below_a_scope_a_log_of_many_batches_is_told_whole(self, space):
+    def test_long_log_below_a_scope_is_complete(self, space):
         made = {}
         for scope in ("/a", "/b", "/a", "/b", "/a"):
             report = space.crystallize("work_item", scope=scope, input={"title": f"Task {len(made)}"})

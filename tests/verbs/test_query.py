@@ -509,7 +509,7 @@ class TestScope:
 
 
 class TestEmpty:
-    def test_what_nobody_ever_mentioned_is_unknown(self, space):
+    def test_unmentioned_name_is_unknown(self, space):
         note(space, "Uploads are retried.")
         space.embed_pending()
         assert search(space, "zygote").empty.reason == "unknown_entity"
@@ -549,7 +549,7 @@ class TestEmpty:
 
 
 class TestTimeTravel:
-    def test_a_superseded_decision_is_shown_as_it_stood(self, space):
+    def test_superseded_decision_is_shown_in_its_last_state(self, space):
         old = decide(space, "Cardboard", note(space, "We store it in a box.", origin="a"))
         then = space.engine.ledger.sequence()
         new = decide(space, "Steel", note(space, "We store it in a vault.", origin="b"))
@@ -559,7 +559,7 @@ class TestTimeTravel:
         assert old in in_pack(context(space, "cardboard", as_of=then))
         assert old not in in_pack(context(space, "cardboard"))
 
-    def test_an_edited_text_is_shown_as_it_stood_by_time_too(self, space):
+    def test_edited_text_is_shown_as_of_a_time(self, space):
         note(space, "The port is 80.", origin="a")
         (last,) = list(space.engine.ledger.events())[-1:]
         note(space, "The port is 81.", origin="a")
@@ -567,7 +567,7 @@ class TestTimeTravel:
         then = last.timestamp.isoformat()
         assert [hit.text for hit in search(space, "port", as_of=then).hits] == ["The port is 80."]
 
-    def test_a_stale_decision_is_shown_as_it_stood(self, space):
+    def test_stale_decision_is_shown_in_its_last_state(self, space):
         old = decide(space, "Cardboard", note(space, "We store it in a box.", origin="a"))
         then = space.engine.ledger.sequence()
         note(space, "All new.", origin="a")

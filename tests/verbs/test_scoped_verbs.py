@@ -252,7 +252,7 @@ class TestIdempotencyKeys:
 
 
 class TestJobs:
-    def test_a_job_is_told_of_at_its_scope_above_and_below(self, space):
+    def test_job_is_visible_at_its_scope_above_and_below(self, space):
         job = space.ingest("source", scope="/a", input={"items": [{"text": "Ours"}]}).job
         for scope in ("/", "/a", "/a/b"):
             assert space.ingest("status", scope=scope).job == job
@@ -408,7 +408,7 @@ class TestLint:
         assert theirs not in space.lint("reindex", scope="/a").model_dump_json()
         assert theirs in space.lint("audit").problem
 
-    def test_proposals_are_told_of_at_their_scope(self, open_space, tmp_path):
+    def test_proposals_are_visible_at_their_scope(self, open_space, tmp_path):
         (tmp_path / "p.toml").write_text('direct_channels = ["user"]\n')
         space = open_space(policy=tmp_path / "p.toml")
         own = space.crystallize("work_item", scope="/a/b", input={"title": "Ours"}, options={"reason": "walrus"})

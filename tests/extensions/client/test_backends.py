@@ -264,7 +264,7 @@ def test_an_engine_in_memory_needs_a_folder_of_its_own(open_with):
         open_with(backend="in_memory", vector_store={"backend": "faiss"})()
 
 
-def test_a_server_that_is_not_there_is_told_without_its_password(open_with):
+def test_unreachable_server_is_reported_without_its_password(open_with):
     client = open_with(backend="redis", redis={"url": "redis://:hunter2@127.0.0.1:1/0"})().sync
     with pytest.raises(treering.Unavailable, match="Cannot reach") as refused:
         client.store("A finding")

@@ -260,7 +260,7 @@ def test_what_a_crash_left_is_not_written_twice(tmp_path):
     assert len(client_parts.created(path)) == 1
 
 
-def test_what_a_crash_left_keeps_nobody_from_storing(tmp_path):
+def test_leftovers_of_a_crash_block_no_writes(tmp_path):
     written = []
     left = FileJournal(tmp_path, Packer(Compression()))
     for number in range(20):

@@ -141,7 +141,7 @@ MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     ],
     ids=["datetime", "iso", "seconds", "milliseconds", "local"],
 )
-def test_a_time_is_read_however_it_is_told(told):
+def test_times_are_read_in_all_formats(told):
     with client_parts.blocking(client_parts.config(retrieval={"max_age_seconds": None})) as client:
         client.store("Ran an alignment", {"timestamp": told})
         (memory,) = client.retrieve("alignment", filters={"timestamp": {"gte": told, "lt": "2026-03-02T00:00:00Z"}})
@@ -455,7 +455,7 @@ def test_closed_client_raises_and_closing_is_idempotent():
     asyncio.run(use())
 
 
-def test_a_memory_that_nobody_awaits_is_stored_all_the_same(caplog):
+def test_memory_is_stored_without_awaiting_it(caplog):
     async def use():
         async with client_parts.asynchronous() as client:
             for number in range(40):

@@ -117,7 +117,7 @@ def test_a_chunk_in_another_script_is_remembered():
     assert item.summary == "ユーザー: 私は東京に住んでいます。"
 
 
-def test_the_parts_of_a_chat_name_nobody():
+def test_chat_roles_are_not_names():
     (item,) = remembered(("user", "I moved to Berlin in March 2023."), ("assistant", "Berlin has many lakes."))
     assert not {"user", "assistant"} & set(item.entities)
 

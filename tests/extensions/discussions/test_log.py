@@ -140,7 +140,7 @@ def test_a_start_after_the_end_is_refused(log):
         log.record(said("x"), start=-1)
 
 
-def test_what_was_withdrawn_can_be_told_again(log):
+def test_withdrawn_message_can_be_recorded_again(log):
     log.record(talk(0, 90))
     log.record(talk(0, 30))
     log.record(talk(0, 95))

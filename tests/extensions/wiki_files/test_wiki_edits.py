@@ -46,7 +46,7 @@ def outcomes(report):
     return {item.origin.rpartition("#")[2].rpartition("/wiki/")[2]: (item.outcome, item.why) for item in report.items}
 
 
-def test_pages_that_nobody_changed_are_no_evidence(space, tree):
+def test_unchanged_pages_are_no_evidence(space, tree):
     report = ingested(space, tree)
     assert report.counts["skipped"] == 5
     assert report.counts["created"] == 2

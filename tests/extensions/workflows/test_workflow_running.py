@@ -13,7 +13,7 @@ from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 
 
-def test_each_node_is_told_what_those_before_it_gave():
+def test_each_node_gets_earlier_outputs():
     report = run([say("one"), say("{agent1Output} two"), say("{agent2Output} three")])
     assert report.outcome == "done"
     assert report.text == "one two three"

@@ -5,7 +5,7 @@ import pytest
 from export_parts import ONE, chatgpt, message, node, only, packed, read, told
 
 
-def test_a_conversation_is_told_in_order_with_times_and_ids() -> None:
+def test_conversation_is_shown_in_order_with_times_and_ids() -> None:
     found = only([chatgpt(("user", "Green or black?"), ("assistant", "Green."))], "conversations.json")
     assert told(found) == [("user", "Green or black?"), ("assistant", "Green.")]
     assert (found.id, found.title, found.kind) == (ONE, "Tea", "conversation")

@@ -72,5 +72,5 @@ def test_lines_of_codex_that_cannot_be_read_are_reported_and_the_rest_is_kept() 
     assert sorted(problem.partition(":")[0] for problem in found.problems) == ["line 2", "line 3"]
 
 
-def test_a_session_of_codex_in_which_nobody_spoke_is_no_conversation() -> None:
+def test_empty_codex_session_is_no_conversation() -> None:
     assert read(lines(META, says("developer", "Be brief.")), "r.jsonl").conversations == ()

@@ -169,7 +169,7 @@ def test_a_file_kept_as_a_file_before_gives_way_to_its_conversations(space, tmp_
     assert ingest(space, file).counts == {"created": 2, "removed": 1}
 
 
-def test_a_conversation_in_which_nobody_speaks_is_skipped(space, tmp_path: Path) -> None:
+def test_conversation_without_messages_is_skipped(space, tmp_path: Path) -> None:
     report = ingest(space, export(tmp_path, chatgpt(), chatgpt(("user", "Hi"), identity=TWO)))
     assert outcomes(report) == {FIRST: "skipped", SECOND: "created"}
 

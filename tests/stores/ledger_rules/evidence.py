@@ -268,7 +268,7 @@ class SummaryRules(LedgerStage):
         ledger.commit(make.patch(told))
         assert ledger.get(told.id).status == "active"
 
-    def test_what_nobody_declared_and_nothing_supports_is_not_active(self, ledger: Ledger, make: Builder) -> None:
+    def test_undeclared_knowledge_without_evidence_is_not_active(self, ledger: Ledger, make: Builder) -> None:
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(_memory(make, "from nowhere", status="active")))
 

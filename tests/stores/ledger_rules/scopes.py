@@ -12,7 +12,7 @@ from treering.testing.ledger_contract.stage import LedgerStage, contents, knowle
 class ScopeRules(LedgerStage):
     """`Patch.scope` and `Patch.request`."""
 
-    def test_an_id_of_another_scope_is_as_one_that_nobody_has(self, ledger: Ledger, make: Builder) -> None:
+    def test_id_of_another_scope_is_unknown(self, ledger: Ledger, make: Builder) -> None:
         own, foreign = make.node("Hive", scope="/a"), make.node("Nest", scope="/b")
         quote = make.source("3 hives.", scope="/b")
         ledger.commit(make.patch(own, foreign, quote))

@@ -167,7 +167,7 @@ def calls_of(ids):
         yield "crystallize", "activity", {"id": identity, "summary": "Taken over"}, {}
 
 
-def test_a_key_of_a_scope_is_told_nothing_of_what_is_above_and_beside(shared):
+def test_scoped_key_sees_no_other_scopes(shared):
     server, ids = shared
     key = server.key("write", scope="/team")
     elsewhere = [identity for scope in ("/", "/beside", "/team2") for identity in ids[scope]]

@@ -148,7 +148,7 @@ def noted(tmp_path):
     return tmp_path
 
 
-def test_a_call_that_takes_too_long_is_told_so_and_its_thread_is_free_again(noted):
+def test_call_over_its_time_limit_frees_its_thread(noted):
     stuck = Stuck()
     with running(noted, embedder=stuck, bounds=Bounds(worked_on_at_once=1, read_seconds=0.5)) as client:
         answer = search(client)
@@ -182,7 +182,7 @@ def test_the_work_of_a_client_that_hangs_up_ends(noted):
         assert client.post("/v1/wiki/query", json={"mode": "recent"}).status_code == 200
 
 
-def test_a_question_that_takes_long_holds_up_nobody_else(noted):
+def test_slow_question_blocks_no_other(noted):
     stuck = Stuck()
     body = b'{"mode": "search", "input": {"text": "bees"}}'
     asked = HEAD.replace(b"Length: 100", b"Length: %d" % len(body)) + b"\r\n" + body

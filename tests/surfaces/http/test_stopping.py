@@ -61,7 +61,7 @@ def asked(folder, embedder, **bounds):
             thread.join()
 
 
-def test_a_call_that_runs_is_answered_though_the_server_was_told_to_stop(tmp_path):
+def test_running_call_is_answered_while_the_server_stops(tmp_path):
     embedder = Held()
     with asked(tmp_path, embedder, stop_seconds=60) as (server, answers):
         server.stop()

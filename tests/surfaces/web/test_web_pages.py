@@ -173,7 +173,7 @@ def test_the_context_pack_is_what_an_agent_gets_with_its_tokens(site):
     assert "&lt;&lt;treering:recalled" in text
 
 
-def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
+def test_changed_evidence_is_next_to_the_current_source(site):
     client, ids = site
     text = shown(client, f"/web/object/{ids['stale']}")
 
