@@ -350,5 +350,5 @@ class _Unpacked:
         if self._left < 0:
             raise FetchRefused(f"its body is larger than {self._most:,} bytes when decompressed")
         if last and not self._unpacker.eof:
-            raise FetchRefused("its packed body ends too early")
+            raise FetchRefused("its compressed body ends too early")
         return data

@@ -113,7 +113,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
     """Promote candidates with valid evidence, or move a child scope into its parent. Idempotent."""
     scope = given.from_scope
     operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
-    what = f"Nothing is held in {scope}." if scope else "All of it is active already."
+    what = f"The scope {scope} is empty." if scope else "All candidates are already active."
     warnings = () if operations else (what,)
     return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
 
