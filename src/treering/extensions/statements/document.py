@@ -189,7 +189,7 @@ def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
 
 
 def _concerns(part: Part, partner: str, names: Collection[str], named: re.Pattern[str]) -> bool:
-    """Return whether a statement is about a person: a group's plan is about its author and those who agreed."""
+    """Return whether a statement is about a person. A plan of a group concerns its author and who agreed or asked."""
     one = part.statement
     others = [one.agreed_by or partner] if part.section in _PLANS else []
     people = [one.owner] if one.owner else [one.author, *others]

@@ -174,7 +174,7 @@ def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
 
 
 def _without_cues(text: str, words: LanguageWords) -> str:
-    """Return a text without the words that end or correct something, because they are no topics."""
+    """Return a text without the words that end or correct something: they are not what it is about."""
     return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", text.replace("’", "'")))
 
 

@@ -18,10 +18,10 @@ from treering.extensions.statements.pairs import (
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
 LIKELY = 0.14
-"""The minimum probability for retiring an earlier statement, chosen on held-out authors. Below it, more valid ones
-are lost in conversations without changes (`steady`) than replaced ones are found elsewhere."""
+"""The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
+more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 LIKELY_ANYWAY = 0.55
-"""The same for a pair of statements with an objection, chosen on held-out authors and on unrelated pairs."""
+"""The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
 

@@ -51,8 +51,8 @@ class StatedValue:
 class Statement:
     """One sentence or clause of a message, with its subject and content.
 
-    `author` is its speaker (in a quote: the person quoted), `owner` is the person it is about, empty for a group.
-    `subject` holds the stems before the verb, `topics` all stems that are no values.
+    `author` said it (in a quote: the person quoted), `owner` is the person it is about, empty for a group. `subject`
+    holds the stems before the verb, `topics` all stems that are no values.
     """
 
     message: int
@@ -99,7 +99,7 @@ class Statement:
 
     @cached_property
     def has_substance(self) -> bool:
-        """Whether it is informative by itself: `thx` and `dreading it` do not."""
+        """Whether it says something by itself: `thx` and `dreading it` do not."""
         is_long = bool(self.topics) and len(self.text.split()) >= MIN_WORDS
         return bool(self.values) or len(self.topics) > 1 or is_long
 

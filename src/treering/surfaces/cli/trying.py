@@ -50,7 +50,7 @@ _FACT = re.compile(
 """A line that begins a sentence and states a limit or a default."""
 _MAX_HEADING_WORDS = 6
 _CODE = re.compile(r"[`=(){}<>_:,]")
-"""Characters of code or of a list in a heading, which does not fit into a question."""
+"""Signs of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
 _WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
