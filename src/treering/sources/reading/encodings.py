@@ -58,7 +58,7 @@ def opening(head: bytes) -> str:
     return head.decode("utf-8", "replace")
 
 
-# UTF-32 before UTF-16: the little-endian mark of one begins with that of the other.
+# UTF-32 before UTF-16: its little-endian mark begins with the mark of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),

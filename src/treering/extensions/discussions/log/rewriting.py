@@ -68,7 +68,7 @@ class Rewriting:
         return [*self._withdrawals(), *blocks, *self._moved_evidence()]
 
     def _archived_blocks(self) -> Iterator[Operation]:
-        """Archive the blocks that are no longer needed, and those that become new sources."""
+        """Archive the unneeded blocks, and the blocks that become new sources."""
         starts = {self._stretch.first + start for start, _ in self._stretch.cuts()} - self._stretch.renewed
         end = self._stretch.first + len(self._stretch.entries)
         for head in self._history.heads:
