@@ -33,7 +33,7 @@ def test_no_two_public_classes_have_the_same_name():
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-def test_what_stands_below_the_edges_opens_no_file():
+def test_what_is_below_the_edges_opens_no_file():
     """A mode gets the paths that `Call.files` allows; one that opened a name of its own would be asked by nobody."""
     layers = ("core", "ports", "retrieval", "verbs")
     modules = [path for layer in layers for path in (ROOT / "src" / "treering" / layer).rglob("*.py")]

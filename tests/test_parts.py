@@ -346,7 +346,7 @@ def test_a_part_of_another_package_brings_a_lint_rule_and_a_node_type(bees):
     assert said(printed, "workflow run hum.yaml").startswith("bzz")
 
 
-def test_what_a_part_brings_under_a_name_that_is_taken_is_left_out_with_a_warning(bees):
+def test_what_a_part_brings_under_a_name_that_is_taken_is_omitted_with_a_warning(bees):
     printed, told, warned = bees
     assert "Hum." not in said(printed, "wiki --help")
     assert "It names no bee." not in said(printed, "lint structure --rule cycle")
@@ -365,13 +365,13 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_left_out_with_a_warnin
         assert f"'{name}' of {what} of the extension bees is ignored: that name is already taken." in warned
 
 
-def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_left_out(bees):
+def test_a_part_that_cannot_be_loaded_or_lacks_what_it_needs_is_omitted(bees):
     printed, _, warned = bees
     assert "The extension broken cannot be used: No module named 'acme_wasps'." in warned
     assert "lonely" not in printed
 
 
-def test_a_part_that_lies_in_an_archive_is_found(tmp_path):
+def test_a_part_that_is_in_an_archive_is_found(tmp_path):
     with zipfile.ZipFile(tmp_path / "packages.zip", "w") as archive:
         archive.writestr("acme_owls-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme-owls\nVersion: 1.0\n")
         archive.writestr("acme_owls-1.0.dist-info/entry_points.txt", "[treering.parts]\nowls = acme_owls:PART\n")

@@ -65,7 +65,7 @@ def test_fragments_become_the_newest_entry_and_a_page_and_are_gone(tree):
     assert "releases/91.2.0.md" in (tree / "mkdocs.yml").read_text(encoding="utf-8")
 
 
-def test_a_release_sets_the_version_wherever_it_stands(tree):
+def test_a_release_sets_the_version_wherever_it_is(tree):
     release.release(tree, "91.2.0", DAY)
 
     assert release.current_version(tree) == "91.2.0"
@@ -139,7 +139,7 @@ def test_an_image_is_built_of_all_that_a_wheel_is_built_of():
     assert needed <= copied
 
 
-def test_a_summary_stands_in_the_changelog_and_the_fragments_on_the_page_alone(tree):
+def test_a_summary_is_in_the_changelog_and_the_fragments_on_the_page_alone(tree):
     write(tree, "changes/summary.md", "Keys and [policies](../docs/reference/policy.md).\n")
     write(tree, "changes/long.changed.md", "word " * 600)
 
@@ -230,7 +230,7 @@ METHODS = ("python", "treering.Space", "members")
         (("openapi", "paths", "/v1/wiki/query"), ..., "POST /v1/wiki/query", "is gone"),
     ],
 )
-def test_a_break_is_told_by_the_name_that_a_note_has_to_hold(released, place, value, subject, told):
+def test_breaking_change_has_the_name_required_in_notes(released, place, value, subject, told):
     new = copy.deepcopy(released)
     at = new
     for step in place[:-1]:

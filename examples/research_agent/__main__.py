@@ -17,7 +17,7 @@ from .workflow import research_graph
 
 
 async def research(config: DictConfig) -> dict[str, Any]:
-    """Answer the question of a configuration, and return the answer with what was recalled for it."""
+    """Answer the question of a configuration, and return the answer with the recalled memories."""
     memory = MemoryConfig.read(config.memory)
     async with MemorySystemClient(memory) as client:
         session_id = f"research-{uuid4().hex}"
@@ -51,7 +51,7 @@ async def research(config: DictConfig) -> dict[str, Any]:
 
 @hydra.main(version_base=None, config_path=str(Path(__file__).parent / "conf"), config_name="config")
 def main(config: DictConfig) -> None:
-    """Print the answer and what led to it, as JSON."""
+    """Print the answer and its sources, as JSON."""
     print(json.dumps(asyncio.run(research(config)), indent=2))
 
 

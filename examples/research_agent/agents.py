@@ -26,7 +26,7 @@ def planner_agent(model: str) -> Agent[AgentDependencies, Plan]:
 
 
 def executor_agent(model: str) -> Agent[AgentDependencies, str]:
-    """Return the agent that aligns once. Integration point 3: it stores what is worth remembering."""
+    """Return the agent that aligns once. Integration point 3: it stores the lessons."""
     agent = Agent(
         executor_model() if model == SCRIPTED else model,
         deps_type=AgentDependencies,

@@ -1,4 +1,4 @@
-"""Models that follow a script, so that the program runs without a network. They read what a language model would."""
+"""Models that follow a script, so that the program runs without a network. They read a language model's input."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ def planner_model() -> FunctionModel:
 
 
 def executor_model() -> FunctionModel:
-    """Return an executor that aligns with the seed length it is told, and remembers what came of it."""
+    """Return an executor that aligns with the given seed length, and stores the outcome."""
     return FunctionModel(_execute, model_name="scripted-executor")
 
 
@@ -61,7 +61,7 @@ def _prompt(messages: list[ModelMessage]) -> str:
 
 
 def _returned(messages: list[ModelMessage]) -> dict[str, Any]:
-    """Return what each tool gave."""
+    """Return the result of each tool."""
     parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
     return {part.tool_name: part.content for part in parts}
 

@@ -1,4 +1,4 @@
-"""What a run holds: the state of the workflow, the dependencies of its agents, and the history of its tools."""
+"""The data of a run: the state of the workflow, the dependencies of its agents, and the history of its tools."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,7 @@ class ExecutionHistory:
 
 
 class Plan(BaseModel):
-    """What the planner decides: where to begin, and what it knows that from."""
+    """The decision of the planner: where to begin, and the reason."""
 
     seed_length: int
     step: int
@@ -56,7 +56,7 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True)
 class Alignment:
-    """What one seed length gave: the share of the reads that it maps, in percent; none where it failed."""
+    """The result of one seed length: the share of mapped reads in percent; `None` if it failed."""
 
     seed_length: int
     mapped: int | None
@@ -75,9 +75,9 @@ class ResearchState(MemoryState):
     tried: list[Alignment] = field(default_factory=list)
     history: ExecutionHistory = field(default_factory=ExecutionHistory)
     earlier_plans: list[str] = field(default_factory=list)
-    """What the node of the plan was given from earlier runs."""
+    """The memories of earlier runs that the node of the plan received."""
     recalled: list[str] = field(default_factory=list)
-    """What the planner got from its memory."""
+    """The memories that the planner retrieved."""
 
     @property
     def best(self) -> Alignment | None:
@@ -99,7 +99,7 @@ class ResearchState(MemoryState):
         return len(shares) < self.max_iterations and (len(shares) < 2 or shares[-1] >= shares[-2])
 
     def took(self, alignment: Alignment, duration: float) -> None:
-        """Add what was tried, and the step to the history."""
+        """Add the result, and the step to the history."""
         self.tried.append(alignment)
         worked = alignment.mapped is not None
         self.history.items.append(

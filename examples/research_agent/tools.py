@@ -16,7 +16,7 @@ BEST_SEED = 11
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What a tool is called, and what it takes."""
+    """The name of a tool, and its parameters."""
 
     name: str
     inputs: dict[str, type]
@@ -24,7 +24,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """What a tool gave."""
+    """The result of a tool."""
 
     success: bool
     data: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class ToolRunner:
             return ExecutionResult(success=False, error=str(error))
 
     def execute(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Do what the tool does."""
+        """Run the tool."""
         raise NotImplementedError
 
 

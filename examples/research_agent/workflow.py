@@ -21,7 +21,7 @@ Refining: TypeAlias = Graph[ResearchState, AgentDependencies, None, Next]
 
 
 def research_graph(model: str) -> Research:
-    """Return the workflow. Integration point 8: its nodes recall and store what they decide."""
+    """Return the workflow. Integration point 8: its nodes recall and store their decisions."""
     planner, loop = planner_agent(model), refining_graph(model)
     builder = GraphBuilder(
         name="research", state_type=ResearchState, deps_type=AgentDependencies, input_type=type(None), output_type=str

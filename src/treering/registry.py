@@ -30,7 +30,7 @@ class Place(Generic[_Thing]):
 
 
 class LazyPlaces(Mapping[str, _Thing]):
-    """Things by name, each imported when it is first used."""
+    """Objects by name, each imported on first use."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         """Create the mapping from locations, `module:name`, by name."""
@@ -51,7 +51,7 @@ class LazyPlaces(Mapping[str, _Thing]):
 
 
 class Table(Mapping[str, _Thing]):
-    """Things by name: built-in ones, then those of installed packages, which cannot replace built-in ones."""
+    """Objects by name: built-in ones, then objects of installed packages, which cannot replace built-in ones."""
 
     def __init__(
         self, group: str, built_in: Callable[[], Mapping[str, "_Thing | Place[_Thing]"]] | None = None
@@ -134,7 +134,7 @@ def load(place: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A feature with its own name, such as discussions: what it adds to each surface, and the things it plugs in.
+    """A feature with its own name, such as discussions: its additions to each surface, and its plug-ins.
 
     All fields except the name and the mappings are locations, `module:name`; empty if the extension adds nothing there.
     """
@@ -264,9 +264,9 @@ def brought(what: str) -> Iterator[Any]:
 
 
 def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[str] = ()) -> Iterator[Any]:
-    """Load each thing of the tuples that extensions bring under a field of `Extension`, such as `pages`.
+    """Load the items of a field of all extensions, such as `pages`.
 
-    One whose name is taken, by `taken` or by an extension before, is logged and left out.
+    An item whose name is in `taken` or was used by an earlier extension is logged and skipped.
     """
     known = set(taken)
     for extension in extensions():
@@ -282,7 +282,7 @@ def brought_by_name(what: str, name_of: Callable[[Any], str], taken: Collection[
 
 
 def leave_out(why: str) -> None:
-    """Log why something that an extension brings is not used."""
+    """Log why an item of an extension is skipped."""
     # Imported here: most processes have nothing to log.
     import logging
 

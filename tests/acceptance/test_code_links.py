@@ -94,7 +94,7 @@ def test_a_name_of_nothing_is_not_found(shop):
         ask(shop, "nothing_is_called_so")
 
 
-def test_a_module_is_linked_to_what_lies_outside_of_it(shop):
+def test_a_module_is_linked_to_what_is_outside_of_it(shop):
     (node,) = [one for one in all_of(shop, "node") if one.kind == "module" and "src/shop" in one.aliases]
     found = ask(shop, node.id)
     assert {one.title for one in found.code} == {"tests/test_cart.py"}
@@ -106,7 +106,7 @@ def test_links_can_be_narrowed_to_a_kind_and_a_direction(shop):
     assert told(shop, "src/shop/tax.py", types=["about"]) == []
 
 
-def test_of_an_earlier_time_no_links_of_code_are_told_and_the_answer_says_so(shop):
+def test_of_an_earlier_time_no_links_of_code_are_reported_and_the_answer_says_so(shop):
     cart = source(shop, "src/shop/cart.py")
     report = shop.query("related", input={"id": cart.id}, options={"as_of": shop.engine.ledger.sequence()})
     assert report.code == ()
@@ -137,7 +137,7 @@ def test_a_name_that_two_files_define_is_linked_to_none_where_its_user_does_not_
     assert told(space, "a.rb", types=["calls", "uses"]) == []
 
 
-def test_what_stands_in_comments_and_strings_is_no_use(space, project):
+def test_comments_and_strings_contain_no_uses(space, project):
     code = (
         "from app import cart\n\n\ndef show():\n"
         '    """See cart.total()."""\n    # cart.total()\n    return "cart.total()"\n'

@@ -103,7 +103,7 @@ def test_a_model_that_answers_with_plain_text_makes_one_memory(talk):
     assert [item["summary"] for item in memories(talk)] == ["The lamp is launched in May and costs 49 euros."]
 
 
-def test_prompts_may_stand_in_the_config_file(talk):
+def test_prompts_may_be_in_the_config_file(talk):
     talk.write(
         prompts_yaml="endpointName: main\nstate: false\nsummary: false\n"
         "systemPrompt: You summarise.\nprompt: 'Summarise this: [TextChunk] Known: [Chat_Summary]'\n"
@@ -150,7 +150,7 @@ def test_a_node_for_quality_memory_uses_the_only_model_there_is(talk):
         ),
     ],
 )
-def test_a_config_that_cannot_work_is_told_of_before_anything_is_made(talk, config, said):
+def test_a_config_that_cannot_work_is_reported_before_anything_is_made(talk, config, said):
     talk.write(config_json=config)
     told = talk.run("discussion", "update", "lamp", "--config", "config.json")
     assert told.code in {2, 3}
@@ -181,7 +181,7 @@ FIRST_FIVE = NodeType("FirstFiveMemories", "the first five memories", NodeSettin
 
 
 @pytest.mark.parametrize("name", ["mynodes", "no.such.module:X", "json:NOTHING", "json:loads"])
-def test_what_is_no_type_of_node_is_told(talk, name):
+def test_unknown_node_type_is_reported(talk, name):
     talk.write(first_json=[{"id": "first", "type": "RecentMemory"}])
     told = talk.run("workflow", "check", "first.json", "--nodes", name)
     assert told.code == 2
@@ -219,7 +219,7 @@ def test_a_retriever_says_what_the_document_says_where_there_is_nothing(talk):
     )
 
 
-def test_keywords_that_stand_nowhere_find_nothing(talk):
+def test_keywords_that_are_nowhere_find_nothing(talk):
     talk.write(keywords_json=[{"type": "ConversationalKeywordSearchPerformerTool", "keywords": "{agent1Input}"}])
     run = ("workflow", "run", "keywords.json", "--discussion", "lamp", "--input")
     assert talk.done(*run, "Heron bulb; garden gnome") == "Nothing was found.\n"
@@ -234,7 +234,7 @@ def test_a_short_window_that_begins_like_the_conversation_withdraws_nothing(desk
     assert told.startswith("Recorded in t: 1 appended, 2 unchanged, 0 withdrawn; 7 messages now.")
 
 
-def test_without_a_model_a_decision_is_kept_and_bots_commits_and_pleasantries_are_left_out(desk):
+def test_without_a_model_a_decision_is_kept_and_bots_commits_and_pleasantries_are_omitted(desk):
     desk.done("init")
     said = [
         ("bot", "[lamp:main] 1 new commit by Ben:\nab12cd34 (https://example.org/c/ab12cd34): Use oak - Ben"),

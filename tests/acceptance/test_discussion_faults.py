@@ -118,7 +118,7 @@ def test_a_rewind_keeps_the_memories_of_what_stays_and_makes_none_of_them_again(
     assert len(script.chunks) == 3
 
 
-def test_repeated_short_messages_are_told_apart_by_their_place(open_discussion):
+def test_repeated_short_messages_are_distinguished_by_their_place(open_discussion):
     script = Script()
     discussion = open_discussion(script)
     talk = said("ok", "ok", "ok", "ok", TALK[0], "ok", "ok", "ok")

@@ -83,7 +83,7 @@ def test_what_lint_says_over_mcp_keeps_stored_text_apart(kiln, mode):
     stands_apart(text_of(kiln.lint(mode), max_tokens=4000))
 
 
-def test_the_names_of_a_pack_are_told_of_in_it(kiln):
+def test_pack_lists_its_names(kiln):
     pack = kiln.query("context", input={"task": "fire the kiln with gas fuel"}, options={"max_tokens": 1500}).pack
     assert pack.conflicts
     assert pack.recommended_next_reads

@@ -156,7 +156,7 @@ def test_a_file_read_by_itself_that_git_ignores_is_not_withdrawn_by_its_reposito
     assert "private.md" not in sources(wiki)
 
 
-def test_a_file_that_git_forgot_is_withdrawn_though_it_lies_there(wiki, project):
+def test_a_file_that_git_forgot_is_withdrawn_though_it_is_there(wiki, project):
     committed(project)
     ingest(wiki, project)
     git(project, "rm", "-q", "--cached", "docs/port.md")
@@ -326,7 +326,7 @@ def test_a_space_of_before_gets_todays_names_and_loses_no_history(wiki, project,
     assert ingest(wiki, project).status == "unchanged"
 
 
-def test_a_file_that_stood_three_times_stands_once_after_the_next_ingest(wiki, project):
+def test_a_file_that_stood_three_times_appears_once_after_the_next_ingest(wiki, project):
     for name, text in zip(earlier_names(project), (OLD, OLD, NEW), strict=True):
         keep(wiki, name, text)
     assert said(wiki) == {"8080", "9090"}
@@ -428,7 +428,7 @@ def test_the_next_ingest_joins_what_was_read_before_and_after_a_move(wiki, proje
     assert lint(wiki) == []
 
 
-def test_copies_that_both_lie_there_are_no_finding(wiki, project):
+def test_copies_that_both_are_there_are_no_finding(wiki, project):
     ingest(wiki, project)
     shutil.copytree(project, project.with_name("copy"))
     ingest(wiki, project.with_name("copy"))
@@ -471,7 +471,7 @@ def test_nodes_of_a_repository_keep_their_names_when_its_folder_is_renamed(wiki,
     assert {(one.kind, one.slug) for one in wiki.engine.ledger.select(Selection(types=("node",)))} == before
 
 
-def test_a_conversation_goes_with_the_file_it_lies_in(wiki, project):
+def test_a_conversation_goes_with_the_file_it_is_in(wiki, project):
     talk = '[{"role": "user", "content": "Which port?"}, {"role": "assistant", "content": "It is 8080."}]'
     write(project, {"talk.json": talk})
     ingest(wiki, project / "talk.json")
@@ -490,7 +490,7 @@ def test_a_server_that_may_read_below_one_folder_names_its_files_alike(project):
             assert sources(space)["port.md"].origin == f"file:{project}/docs/port.md"
 
 
-def test_a_name_with_a_number_sign_is_not_taken_for_something_inside_of_a_file(wiki, project):
+def test_a_name_with_a_number_sign_is_not_mistaken_for_something_inside_of_a_file(wiki, project):
     write(project, {"docs/port.md#old": OLD, "docs/50%23.md": "# Half\n"})
     report = ingest(wiki, project)
     assert report.counts == {"created": 5}

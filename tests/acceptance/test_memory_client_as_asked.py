@@ -102,7 +102,7 @@ async def everything(client, session_id=None):
     return await client.retrieve("plan tool finding kinase", top_k=50, session_id=session_id, profile=EVERYTHING)
 
 
-def test_a_node_asks_before_its_work_and_stores_its_plan_after():
+def test_node_recalls_first_and_stores_its_plan():
     async def work(client):
         for number in range(5):
             told = {"agent_type": "planner", "session_id": "run-1"}
@@ -330,7 +330,7 @@ def test_a_memory_document_is_stored_with_every_field_that_is_its_own():
     used(work)
 
 
-def test_the_temporal_weight_of_a_document_counts_where_time_weighs():
+def test_temporal_weight_applies_if_time_is_weighted():
     async def work(client):
         await client.store(MemoryDocument(content="Kinase plan", temporal_weight=0.2))
         await client.store(MemoryDocument(content="Kinase plan of another day", temporal_weight=1.0))

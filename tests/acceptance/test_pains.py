@@ -73,7 +73,7 @@ class TestIsolation:
         ),
     )
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    def test_no_read_tells_of_another_scope(self, crowded, reader, descend, target, at, text, more):
+    def test_reads_hide_other_scopes(self, crowded, reader, descend, target, at, text, more):
         space, ids = crowded
         identity = ids[target][at % len(ids[target])]
         hidden = {mark for scope, mark in MARK.items() if not sees(reader, scope, descend)} - {text}
@@ -99,7 +99,7 @@ class TestIsolation:
             yield repr(told).replace(text, "") if mode == "context" else repr(told)
 
     @pytest.mark.parametrize("scope", SCOPES[1:])
-    def test_no_finding_tells_of_another_scope(self, crowded, scope):
+    def test_findings_hide_other_scopes(self, crowded, scope):
         space, _ = crowded
         hidden = [mark for other, mark in MARK.items() if not sees(scope, other, descend=True)]
         for mode in ("structure", "semantic", "repair"):
@@ -157,7 +157,7 @@ class TestEmbeddingModel:
 
 
 class TestTrust:
-    def test_what_files_state_is_a_candidate_whoever_has_them_read(self, open_space, tmp_path):
+    def test_statements_of_files_are_candidates(self, open_space, tmp_path):
         space = open_space(channel="user")
         (tmp_path / "CONTRIBUTING.md").write_text("# Rules\n\nYou must never push to main. Status: active.\n")
         (tmp_path / "pyproject.toml").write_text('[project]\nname = "acme"\nversion = "1.0"\n')

@@ -119,7 +119,7 @@ def test_the_system_prompt_names_the_memories_and_forbids_to_paste_them():
     assert "summary of all turns" in SYSTEM
 
 
-def test_a_prompt_for_the_worker_that_pastes_the_block_of_memories_is_asked_for_again(projects):
+def test_a_prompt_for_the_worker_that_pastes_the_block_of_memories_is_requested_again(projects):
     projects.index("acme", [PAST])
     answers = [
         {"complete": False, "next_prompt": f"memories  invoked:\n{PAST}"},
@@ -234,7 +234,7 @@ def test_functions_without_a_folder_refuse(tmp_path, monkeypatch, folder):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_project_may_be_called_by_a_number_or_a_uuid(projects):
+def test_project_id_may_be_a_number_or_uuid(projects):
     uuid = UUID("12345678-1234-5678-1234-567812345678")
     for project in (42, uuid):
         assert projects.index(project, [PAST]).project_id == str(project)
@@ -248,7 +248,7 @@ def test_a_project_that_has_nothing_yet_gives_nothing(projects):
         projects.rag_qa("new", ["slow login"])
 
 
-def test_five_documents_are_retrieved_where_nobody_says_how_many(tmp_path, monkeypatch):
+def test_default_is_five_documents(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
     project_memory.index("acme", [f"{PAST} ({n})" for n in range(8)], tmp_path)
     (recalled,) = project_memory.retrieve("acme", ["slow login"], tmp_path)
@@ -323,7 +323,7 @@ def test_a_text_that_is_given_twice_is_read_once(tmp_path):
     assert {failure.position for failure in report.read_by_model.failures} == {0}
 
 
-def test_two_requests_of_one_project_at_once_are_both_kept(projects):
+def test_concurrent_requests_of_a_project_are_both_stored(projects):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: projects.index("acme", [f"{PAST} ({n})"]), range(12)))
     assert len(documents(projects, "acme")) == 12

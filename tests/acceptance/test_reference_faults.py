@@ -153,7 +153,7 @@ def made_up(number):
 
 
 @pytest.mark.parametrize("action", ["add", "delete"])
-def test_what_one_document_writes_does_not_grow_with_the_project(written, action):
+def test_write_size_is_independent_of_the_project(written, action):
     assert written[800]["file"] > 3 * written[100]["file"]
     assert written[800][action] < 2 * written[100][action]
 
@@ -389,7 +389,7 @@ def test_a_log_that_was_cut_opens_with_the_writes_before_the_cut(tmp_path, part)
         "DELETE FROM passage_words",
     ],
 )
-def test_a_projection_that_was_damaged_is_made_anew_from_the_ledger(tmp_path, damage):
+def test_a_projection_that_was_damaged_is_rebuilt_from_the_ledger(tmp_path, damage):
     with open_projects(tmp_path) as memory:
         memory.index(PROJECT, DOCS)
         expected, graph = memory.retrieve(PROJECT, QUESTIONS), graph_of(memory, tmp_path)
@@ -517,7 +517,7 @@ def test_nothing_is_pickled_and_nothing_that_was_read_is_run():
     assert {name: calls for name, calls in found.items() if calls} == {}
 
 
-def test_what_lies_on_the_disk_is_no_pickle(tmp_path):
+def test_what_is_on_the_disk_is_no_pickle(tmp_path):
     with open_projects(tmp_path) as memory:
         memory.index(PROJECT, DOCS, wait=True)
     (file,) = tmp_path.iterdir()

@@ -74,12 +74,12 @@ def test_what_is_kept_has_the_fields_asked_for(cls):
 
 
 @pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
-def test_kinds_are_those_asked_for_and_no_others(cls):
+def test_kinds_are_those_requested_and_no_others(cls):
     assert set(get_args(cls.model_fields["kind"].annotation)) == set(KINDS[cls].split())
 
 
 @pytest.mark.parametrize("cls", STATUSES, ids=lambda cls: cls.__name__)
-def test_statuses_are_those_asked_for_and_no_others(cls):
+def test_statuses_are_those_requested_and_no_others(cls):
     assert set(get_args(cls.model_fields["status"].annotation)) == set(STATUSES[cls].split())
 
 
@@ -117,21 +117,21 @@ def test_work_has_a_lifecycle_state_besides_its_status():
 
 
 @pytest.mark.parametrize("kind", PAYLOAD_FIELDS)
-def test_each_kind_of_knowledge_has_the_payload_asked_for(kind):
+def test_each_kind_of_knowledge_has_the_payload_requested(kind):
     assert set(PAYLOADS[kind].model_fields) == set(PAYLOAD_FIELDS[kind].split())
 
 
-def test_a_source_has_one_of_the_content_types_asked_for():
+def test_a_source_has_one_of_the_content_types_requested():
     asked = {"text", "markdown", "structured", "repo_map", "binary_stub"}
     assert set(get_args(Source.model_fields["content_type"].annotation)) == asked
 
 
-def test_ids_begin_with_the_prefixes_asked_for():
+def test_ids_begin_with_the_prefixes_requested():
     assert {"src", "node", "know", "act", "work", "ctx", "patch", "aud"} <= {
         prefix.rstrip(":") for prefix in PREFIXES.values()
     }
 
 
 @pytest.mark.parametrize("verb", MODES)
-def test_each_tool_has_the_modes_asked_for(verb):
+def test_each_tool_has_the_modes_requested(verb):
     assert set(MODES[verb].split()) <= set(TOOLS[verb].modes)

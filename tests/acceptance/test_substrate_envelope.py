@@ -68,7 +68,7 @@ def test_what_is_said_beside_a_query_counts(space):
     assert found.ids == (first, second)
 
 
-def test_a_plain_text_is_brought_in_as_a_note_or_read_as_a_path(space, tmp_path):
+def test_a_plain_text_is_imported_as_a_note_or_read_as_a_path(space, tmp_path):
     assert space.ingest("source", input="We ship on Fridays.").counts == {"created": 1}
     (tmp_path / "notes.md").write_text("# Notes\n\nWe retry three times.\n")
     assert space.ingest("path", input=str(tmp_path / "notes.md")).counts == {"created": 1}

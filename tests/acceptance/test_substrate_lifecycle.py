@@ -234,7 +234,7 @@ class TestAudit:
             {"op": "transition", "id": fact, "expected_revision": 1, "to": "contested", "resolution": ""},
         )
 
-    def test_a_patch_tells_nothing_of_what_was_erased(self, space):
+    def test_a_patch_reveals_nothing_of_what_was_erased(self, space):
         told = note(space, "The word is xyzzy.", origin="word.md", title="xyzzy")
         (created,) = space.lint("audit", input={"id": told["source_id"]}).changes
         (operation,) = space.lint("audit", input={"id": created.patch_id}).patch.operations
@@ -260,7 +260,7 @@ class TestKinds:
         with pytest.raises(InvalidInput):
             correct(space, state_fact(space, "a", "b", 1), kind="summary", payload=payload)
 
-    def test_the_words_of_a_summary_are_not_corrected_by_hand(self, space):
+    def test_summary_text_cannot_be_corrected(self, space):
         told = note(space, "The port is 8080.", origin="port.md")
         summary = Builder(space.engine.clock).knowledge(
             "summary", {"form": "memory", "key": "m"}, EvidenceRef(**told), title="The port", summary="It is 8080."
@@ -405,7 +405,7 @@ class TestStaleness:
         assert "The port is 8080." in finding.explanation
         assert (finding.severity, finding.fix) == ("warning", ())
 
-    def test_evidence_whose_words_stand_elsewhere_in_the_source_is_pointed_there(self, space):
+    def test_evidence_whose_words_are_elsewhere_in_the_source_is_pointed_there(self, space):
         one = note(space, "The port is 8080.", origin="port.md", kind="markdown")
         two = note(space, "Use 8080.", origin="readme.md")
         fact = state_fact(space, "acme-web", "port", 8080, one, two)

@@ -48,7 +48,7 @@ def billing(space):
 
 
 class TestANodeIsACentre:
-    def test_related_lists_the_knowledge_work_and_activities_that_name_it(self, space, billing):
+    def test_related_lists_referring_objects(self, space, billing):
         found = neighbours(space, billing["centre"])
         assert found[billing["rule"]] == ("refers_to", ("subject_refs",), "in", 1)
         assert found[billing["bug"]] == ("refers_to", ("related_node_refs",), "in", 1)
@@ -82,7 +82,7 @@ class TestANodeIsACentre:
         assert billing["rule"] not in neighbours(space, billing["centre"], direction="out")
         assert billing["centre"] not in neighbours(space, billing["rule"], direction="in")
 
-    def test_a_page_lists_what_names_a_node_and_in_which_fields(self, space, billing):
+    def test_page_lists_referrers_with_their_fields(self, space, billing):
         page = space.query("page", input={"name": "Billing"})
         assert [(one.id, one.type, one.fields) for one in page.referrers if one.id in billing.values()] == [
             (billing["rule"], "knowledge", ("subject_refs",)),
@@ -114,7 +114,7 @@ class TestANodeIsACentre:
         early = space.query("page", input={"id": billing["centre"]}, options={"as_of": 2})
         assert billing["rule"] not in {one.id for one in early.referrers}
 
-    def test_what_lies_in_another_scope_is_not_listed(self, space, billing):
+    def test_objects_in_other_scopes_are_not_listed(self, space, billing):
         elsewhere = task(space, "Far away", scope="/other", related_node_refs=[billing["centre"]])
         assert elsewhere not in neighbours(space, billing["centre"])
         assert elsewhere not in {one.id for one in space.query("page", input={"id": billing["centre"]}).referrers}
@@ -171,7 +171,7 @@ class TestContextOnANode:
     def test_a_part_of_a_word_names_no_node(self, space, billing):
         assert billing["rule"] not in sections(space, "We are rebillings experts")
 
-    def test_it_brings_what_is_linked_to_the_node(self, space, billing):
+    def test_pack_contains_objects_linked_to_the_node(self, space, billing):
         linked = task(space, "Sum up the month", links=[{"type": "about", "target": billing["centre"]}])
         assert sections(space, "Work on Billing")[linked] == "work"
 

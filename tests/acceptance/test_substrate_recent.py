@@ -66,7 +66,7 @@ def test_work_is_listed_by_when_it_was_opened_and_what_tells_no_time_by_when_it_
     assert [(one.id, one.dated_by) for one in happened(space)] == [(done, "created_at"), (opened, "opened_at")]
 
 
-def test_by_default_changes_are_listed_by_when_they_were_written(space):
+def test_changes_are_listed_by_time_of_writing(space):
     old = activity(space, "Moved the office", started_at="2024-05-03T09:00:00Z")
     assert space.query("recent", input=MAY).status == "empty"
     assert [(one.id, one.event, one.dated_by) for one in space.query("recent").changes] == [(old, "created", "")]

@@ -177,7 +177,7 @@ def test_reading_an_unchanged_repository_again_writes_nothing(space, project):
     assert space.engine.ledger.sequence() == before
 
 
-def test_files_that_a_wider_reading_brings_in_are_tied_too(space, project):
+def test_files_of_a_wider_ingest_are_linked_too(space, project):
     ingest(space, project, include=["*.md"])
     ingest(space, project)
     assert tied(space, node_called(space, "shop").id) == {

@@ -187,7 +187,7 @@ def test_a_client_is_told_what_is_known_when_it_begins_and_after_a_failure_and_i
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_client_is_told_what_governs_a_file_that_it_edits(name, shop):
+def test_client_gets_the_rules_for_an_edited_file(name, shop):
     told = run_client(name, shop, "Wait for a lock.", TREERING_HOOKS_OFF="begin,prompt,failure").told()
     assert told.count(DECIDED) == 1, f"{version(name, shop)} changed the hook before or after an edit of a file."
     assert LEARNED not in told

@@ -49,7 +49,7 @@ def test_what_contradicts_after_the_newer_has_superseded_is_contested_once(make,
     assert ledger.verify()
 
 
-def test_a_claim_nobody_verified_is_contested_by_a_newer_one_and_not_superseded(make, ledger):
+def test_unverified_claim_is_contested_by_a_newer_one(make, ledger):
     source = make.source("Ada keeps bees.")
     quote = make.evidence(source)
     proposed = make.fact("Ada", "hives", 1, quote, valid_from=day("2025-01-01"), status="candidate")

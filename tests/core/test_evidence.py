@@ -18,7 +18,7 @@ def test_a_text_that_moved_is_found_again() -> None:
     assert relocate(["a", "b", "c"], ["c", "a", "b"]) == [2, 0, 1]
 
 
-def test_equal_texts_are_told_apart_by_their_neighbours() -> None:
+def test_equal_texts_are_distinguished_by_their_neighbours() -> None:
     assert relocate(["x", "a", "y", "x", "b"], ["x", "b"]) == [3, 4]
 
 

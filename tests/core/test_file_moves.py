@@ -5,7 +5,7 @@ def test_a_file_of_the_same_name_and_content_has_moved():
     assert moved_files({"file:/a/x.md": "1"}, {"file:/b/x.md": "1"}) == {"file:/a/x.md": "file:/b/x.md"}
 
 
-def test_a_file_of_another_name_or_content_has_not():
+def test_other_file_has_not_moved():
     assert moved_files({"file:/a/x.md": "1"}, {"file:/b/y.md": "1", "file:/b/x.md": "2"}) == {}
 
 

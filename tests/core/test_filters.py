@@ -186,6 +186,6 @@ def test_texts_that_a_filter_asks_for_are_named_where_all_of_it_has_to_hold():
 @pytest.mark.parametrize(
     "data", [{"or": [{"title": "Bees"}]}, {"not": {"title": "Bees"}}, {"title": {"ne": "Bees"}}, {}]
 )
-def test_what_a_filter_may_do_without_is_not_asked_for(data):
+def test_what_a_filter_may_do_without_is_not_requested(data):
     where = parse_filter(data)
     assert list(asked_texts(where)) == []

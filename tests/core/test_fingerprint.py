@@ -29,7 +29,7 @@ def test_fencing_a_fenced_text_leaves_one_fence(text):
     assert twice.count("<<treering:") == 2
 
 
-def test_what_stands_around_a_fence_stays():
+def test_what_surrounds_a_fence_stays():
     text = f"mine\n{fence('recalled', origin='a.md')}\nalso mine\n{fence('more', origin='b.md')}"
     assert without_recalled(text) == ("mine\n\nalso mine\n", 2)
 

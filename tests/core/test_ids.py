@@ -15,7 +15,7 @@ entropy = st.binary(min_size=10, max_size=10)
 
 
 @pytest.mark.parametrize("kind", PREFIXES)
-def test_an_id_tells_its_kind(kind: str) -> None:
+def test_id_contains_its_kind(kind: str) -> None:
     identity = make_id(kind, at=NOW, entropy=bytes(10))
     assert kind_of(identity) == kind
     assert identity == identity.lower()

@@ -119,7 +119,7 @@ def test_only_erasing_channels_erase(channel: Channel) -> None:
     assert trusts(Policy(erasing_channels=frozenset({channel})), author(channel), erase)
 
 
-def test_nobody_approves_their_own_proposal_unless_the_space_allows_it() -> None:
+def test_own_proposal_needs_permission_to_approve() -> None:
     check_approval(ADA, BOB, Policy())
     check_approval(ADA, ADA, Policy(self_approval=True))
     with pytest.raises(Denied):

@@ -211,7 +211,7 @@ def test_a_value_that_goes_on_behind_the_token_in_it_goes_whole() -> None:
     assert done.findings == (SecretFinding("github_token", 1),)
 
 
-def test_findings_stand_in_the_order_of_their_lines_and_on_a_line_of_their_kinds() -> None:
+def test_findings_are_in_the_order_of_their_lines_and_on_a_line_of_their_kinds() -> None:
     slack, aws = SECRETS["slack_token"], SECRETS["aws_access_key"]
     done = redact(f'key {slack} {aws}\npassword = "q7Zr-93kLx!vB2"\n{slack}')
     found = [(finding.line, finding.kind) for finding in done.findings]

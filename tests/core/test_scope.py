@@ -58,7 +58,7 @@ def test_an_object_that_holds_anything_else_is_no_scope(given: object) -> None:
     assert error["msg"] == f"Value error, {said}"
 
 
-def test_the_schema_of_a_scope_has_both_of_its_forms() -> None:
+def test_scope_schema_has_both_forms() -> None:
     path = {"type": "string", "description": "Where."}
     assert scope_schema(description="Where.") == {
         "anyOf": [
@@ -89,7 +89,7 @@ def test_a_read_sees_exactly_the_lineage(reader: str, scope: str) -> None:
 
 
 @given(scopes, scopes)
-def test_descending_adds_exactly_what_lies_below(reader: str, scope: str) -> None:
+def test_descending_adds_exactly_what_is_below(reader: str, scope: str) -> None:
     below = scope == reader or reader == ROOT or scope.startswith(reader + "/")
     assert sees(reader, scope, descend=True) == (below or scope in lineage(reader))
 

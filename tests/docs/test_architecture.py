@@ -75,7 +75,7 @@ def test_every_file_that_the_page_names_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
-def test_the_layers_are_told_as_they_are_checked(page: str) -> None:
+def test_the_layers_are_reported_as_they_are_checked(page: str) -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     [layers] = [rule["layers"] for rule in rules if rule["type"] == "layers"]
     order = " → ".join(layer.replace("treering.", "").replace(" | ", ", ") for layer in layers)

@@ -156,7 +156,7 @@ def test_long_excerpts_do_not_share_a_call(extractor):
     assert len(it.asked) == 4
 
 
-def test_an_excerpt_without_text_is_not_asked_for(extractor):
+def test_an_excerpt_without_text_is_not_requested(extractor):
     it = extractor(as_said)
     assert it.extract([Excerpt(" \n")]) == (Extraction(),)
     assert it.asked == []
@@ -179,7 +179,7 @@ def test_the_text_is_fenced_as_data_and_the_model_is_told_not_to_obey_it(extract
     assert "\n<<treering:end 0000000000000000>>" not in prompt
 
 
-def test_an_excerpt_the_shared_answer_left_out_is_asked_for_by_itself(extractor):
+def test_an_excerpt_the_shared_answer_omitted_is_requested_by_itself(extractor):
     def forgetful(prompt):
         return as_said(prompt) if len(excerpts_in(prompt)) == 1 else readings(reading(1))
 

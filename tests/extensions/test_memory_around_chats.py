@@ -141,7 +141,7 @@ def test_a_cancelled_recall_leaves_the_others_alone(tmp_path):
         assert all(SAID in recall.result().reminder.text for recall in recalls[4:])
 
 
-def test_while_somebody_else_writes_exchanges_are_told_to_be_late_and_stored_behind(tmp_path):
+def test_while_another_user_writes_exchanges_are_told_to_be_late_and_stored_behind(tmp_path):
     with remembering(tmp_path, ChatBounds(wait_seconds=0.1, store_seconds=0.1)) as memory:
         memory.keep(ONE, user("first"), "Noted.").result()
         with written_by_somebody_else(tmp_path):
@@ -228,7 +228,7 @@ def test_unopenable_space_is_reported_by_error_code(tmp_path):
     assert (recall.how, recall.reason in {"corrupt", "unavailable"}) == ("failed", True)
 
 
-def test_when_it_is_closed_everything_is_stored_and_no_thread_is_left(tmp_path):
+def test_close_stores_everything_and_ends_threads(tmp_path):
     before = {thread.name for thread in threading.enumerate()}
     with remembering(tmp_path) as memory:
         memory.warm()

@@ -55,7 +55,7 @@ def test_the_supervisor_sees_the_ticket_the_last_turn_and_what_memory_recalls(me
         assert part in judging
 
 
-def test_the_worker_is_told_what_the_supervisor_wrote_and_nothing_of_memory(memory):
+def test_worker_gets_only_the_supervisors_prompt(memory):
     lessons = [f"The cache served stale pages in case {n}, and remedy {n} of the cache helped" for n in range(6)]
     memory.index("acme", lessons)
     prompts = ["Look at the cache", "Check its stale pages", "Deploy"]

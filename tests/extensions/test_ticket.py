@@ -32,7 +32,7 @@ def shape(memory):
     return [(item.id, item.revision, item.status) for item in objects(memory, "acme")]
 
 
-def test_what_one_ticket_taught_is_recalled_for_a_similar_one(tickets):
+def test_lesson_is_recalled_for_a_similar_ticket(tickets):
     assert tickets.start(CACHE) == ""
     tickets.complete(CACHE, LESSON)
     assert tickets.start(LIKE_IT) == f"Memories invoked:\n{DOCUMENT}"
@@ -46,7 +46,7 @@ def test_a_ticket_is_looked_for_by_its_title_and_by_its_description(memory, tick
     assert tickets.start(Ticket(title="Gearbox")) == "Memories invoked:\nGearbox: oil leaked"
 
 
-def test_a_turn_recalls_by_what_was_said_and_answered_and_stores_nothing(memory, tickets):
+def test_turn_recalls_by_its_messages_without_storing(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)
     assert tickets.turn("Look into the deploy", "It serves stale pages") == f"Memories invoked:\n{DOCUMENT}"
@@ -55,7 +55,7 @@ def test_a_turn_recalls_by_what_was_said_and_answered_and_stores_nothing(memory,
     assert shape(memory) == before
 
 
-def test_a_passage_of_several_lines_stands_in_one(memory, tickets):
+def test_a_passage_of_several_lines_is_in_one(memory, tickets):
     memory.index("acme", ["The cache\n\n  serves stale\tpages\r\nafter a deploy"])
     assert tickets.start(CACHE) == "Memories invoked:\nThe cache serves stale pages after a deploy"
 
@@ -94,7 +94,7 @@ def test_what_a_ticket_taught_is_stored_before_the_ticket_is_finished(memory, ti
     assert stored[0].patch_id == finished[-1].patch_id, "neither is there without the other"
 
 
-def test_completing_twice_is_as_once(memory, tickets):
+def test_completing_twice_equals_once(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)
     assert tickets.complete(CACHE, "Something else").outcome == "unchanged"

@@ -131,7 +131,7 @@ def test_wrong_place_is_an_error_with_its_reason(tmp_path, monkeypatch, name, pl
     assert "hunter2" not in result["error"]
 
 
-def test_a_generation_that_is_complete_takes_the_place_of_all_others_in_one_patch(service, space):
+def test_a_generation_that_is_complete_replaces_all_others_in_one_patch(service, space):
     for text in ("Old: routes requests.", "Older: routes requests."):
         store(service, text, file_paths=["app.py"])
     store(service, "Failed: routes requests.", generation="2")

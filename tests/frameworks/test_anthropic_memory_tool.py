@@ -96,7 +96,7 @@ def test_a_folder_is_not_renamed_into_itself(tool):
         tool.call({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/a/b"})
 
 
-def test_a_folder_is_deleted_with_what_lies_in_it(tool):
+def test_a_folder_is_deleted_with_what_is_in_it(tool):
     create(tool, "/memories/a/one.md")
     create(tool, "/memories/a/b/two.md")
     create(tool, "/memories/ab.md")
@@ -105,7 +105,7 @@ def test_a_folder_is_deleted_with_what_lies_in_it(tool):
     assert view(tool, "/memories").splitlines()[2:] == ["13B\t/memories/ab.md"]
 
 
-def test_a_deleted_file_can_be_made_anew(tool):
+def test_deleted_file_can_be_created_again(tool):
     create(tool, text="old")
     tool.call({"command": "delete", "path": "/memories/notes.md"})
     create(tool, text="new")
@@ -147,7 +147,7 @@ def test_a_path_that_leads_out_of_the_memory_is_refused_by_every_command(tool, p
     assert view(tool, "/memories").splitlines()[2:] == ["13B\t/memories/there.md"]
 
 
-def test_no_file_lies_below_a_file(tool):
+def test_no_file_is_below_a_file(tool):
     create(tool, "/memories/a")
 
     with pytest.raises(ToolError, match="/memories/a is a file, not a directory"):
@@ -172,7 +172,7 @@ def test_the_memory_itself_is_not_deleted_or_renamed(tool):
         ({"command": "create", "path": "/memories/a", "file_text": None}, "`file_text` has to be a text"),
     ],
 )
-def test_a_command_that_lacks_something_is_told_what(tool, command, said):
+def test_error_names_the_missing_argument(tool, command, said):
     create(tool)
 
     with pytest.raises(ToolError, match=re.escape(said)):
@@ -223,7 +223,7 @@ def test_an_erasing_tool_leaves_nothing_of_a_deleted_file():
         assert not [record for record in held if record.table == "segment"]
 
 
-def test_a_model_that_may_not_erase_is_told_so(client):
+def test_model_without_the_right_to_erase_gets_an_error(client):
     tool = TreeringMemoryTool(client, erase=True)
     create(tool)
 

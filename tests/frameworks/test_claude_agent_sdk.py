@@ -94,7 +94,7 @@ async def test_what_was_said_in_a_session_is_recalled_in_the_next_one():
         assert await hook({**asked, "prompt": "wholly unrelated"}, None, {"signal": None}) == {}
 
 
-async def test_recall_is_off_unless_it_is_asked_for():
+async def test_recall_is_off_unless_it_is_requested():
     async with asynchronous() as client:
         assert "UserPromptSubmit" not in memory_hooks(client)
 

@@ -49,7 +49,7 @@ def test_it_is_a_storage_to_crewai(client):
     assert isinstance(TreeringStorage(client), StorageBackend)
 
 
-def test_scopes_and_categories_are_told(client):
+def test_scopes_and_categories_are_reported(client):
     remember(client, *FACTS)
     storage = TreeringStorage(client)
 

@@ -150,7 +150,7 @@ def test_filters_of_a_component_are_replaced_or_merged(store):
     assert merging.run("called", filters=rex)["documents"] == []
 
 
-def test_what_is_below_a_similarity_is_left_out(store):
+def test_what_is_below_a_similarity_is_omitted(store):
     store.write_documents(PETS)
     retriever = TreeringDocumentRetriever(store, min_similarity=0.7)
 

@@ -114,7 +114,7 @@ class TestTools:
         assert len(cut) < 500
         assert ("Routes of requests. " * 40).strip() in whole.text
 
-    def test_an_id_of_another_repository_tells_nothing(self, wiki):
+    def test_an_id_of_another_repository_reveals_nothing(self, wiki):
         other = wiki.keep("Typer routes requests.", repository=TYPER)
         state, _ = wiki.run(says("", recalls(other)), DONE)
         assert answers(state, "recall_memories")[0].text == "No relevant memories found."
@@ -266,7 +266,7 @@ class TestScope:
 
     @pytest.mark.parametrize("by", ["context", "state"])
     @pytest.mark.parametrize("asynchronous", [False, True])
-    def test_an_agent_that_a_tool_starts_inherits_the_repository(self, wiki, by, asynchronous):
+    def test_agent_started_by_a_tool_inherits_the_repository(self, wiki, by, asynchronous):
         inner, _ = wiki.agent(says("", stored("By the inner agent.")), DONE)
 
         if asynchronous:
@@ -318,7 +318,7 @@ class TestScope:
 
 
 class TestRecallBeforeTheRun:
-    def test_what_is_remembered_stands_before_the_messages_as_data(self, wiki):
+    def test_what_is_remembered_is_before_the_messages_as_data(self, wiki):
         wiki.keep("Routes of requests have one page.")
         state, seen = wiki.run(says("", stored("More.")), DONE)
         for messages in seen:
@@ -338,7 +338,7 @@ class TestRecallBeforeTheRun:
         assert "One section for the core" in seen[0][1].text
         assert "Tea" not in seen[0][1].text
 
-    def test_where_nothing_is_remembered_nothing_is_told(self, wiki):
+    def test_empty_memory_reports_nothing(self, wiki):
         wiki.keep("Routes of requests.", repository=TYPER)
         _, seen = wiki.run(DONE)
         assert [message.text for message in seen[0]][1:] == [WRITE.text]
@@ -354,13 +354,13 @@ class TestRecallBeforeTheRun:
         _, seen = wiki.run(DONE)
         assert seen[0][1].text.count("<<treering:") == 2
 
-    def test_what_was_told_is_not_stored_again_as_new(self, wiki):
+    def test_recalled_text_is_not_stored_as_new(self, wiki):
         wiki.keep("Routes of requests have one page.")
         _, seen = wiki.run(DONE)
         state, _ = wiki.run(says("", stored(seen[0][1].text.split("\n", 1)[1])), DONE)
         assert answers(state, "store_memory")[0].status == "error"
 
-    def test_a_memory_that_cannot_be_read_is_told_and_does_not_end_the_run(self, wiki):
+    def test_a_memory_that_cannot_be_read_is_reported_and_does_not_end_the_run(self, wiki):
         wiki.store.plan("search", "before")
         state, seen = wiki.run(DONE)
         assert "could not be read" in seen[0][1].text

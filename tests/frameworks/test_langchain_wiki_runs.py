@@ -206,7 +206,7 @@ class TestRetries:
         assert state["messages"][-1].text == PAGE.strip()
         assert wiki.middleware.system_prompt in model.seen[-1][0].text
 
-    def test_a_memory_that_fails_for_good_is_told_without_internals_and_the_run_goes_on(self, wiki):
+    def test_a_memory_that_fails_for_good_is_reported_without_internals_and_the_run_goes_on(self, wiki):
         for method in ("store", "search", "by_files"):
             wiki.store.plan(method, *["before"] * 20)
         calls = [stored("One."), recalls("one"), ("get_file_memories", {"file_paths": ["src"]}, "f")]

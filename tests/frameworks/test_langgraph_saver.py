@@ -80,7 +80,7 @@ def test_pruning_keeps_the_state_of_every_kind_of_channel(state, erase):
         assert graph.get_state(thread("t")).values["log"][: len(before["log"]) + 1] == [*before["log"], "after"]
 
 
-def test_pruning_removes_what_lies_before_the_last_snapshot_of_a_channel(saver):
+def test_pruning_removes_what_is_before_the_last_snapshot_of_a_channel(saver):
     graph = graph_of(OftenSnapshot, saver)
     for number in range(8):
         graph.invoke({"log": [f"input {number}"]}, thread("t"))

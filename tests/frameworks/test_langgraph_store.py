@@ -165,7 +165,7 @@ def test_an_item_whose_time_is_over_is_neither_read_nor_listed_and_sweeping_remo
     assert store.sweep_ttl() == 0
 
 
-def test_reading_begins_the_time_of_an_item_anew_unless_it_is_told_not_to(store):
+def test_reading_begins_the_time_of_an_item_again_unless_it_is_told_not_to(store):
     store.put(("t",), "k", {"n": 1}, ttl=60)
     kept = only_record(store)
     _, now = kept.value, kept.updated_at
@@ -204,7 +204,7 @@ def test_what_is_deleted_is_withdrawn_and_with_erase_nothing_of_it_is_left():
         assert not any("echidna" in str(record.row) for record in engine.ledger.records())
 
 
-def test_an_author_who_may_not_erase_is_told_so():
+def test_author_without_the_right_to_erase_gets_an_error():
     with blocking(channel="agent") as client:
         store = TreeringStore(client, erase=True)
         store.put(("n",), "k", {"n": 1})

@@ -84,7 +84,7 @@ async def test_tools_have_the_schema_of_the_documented_ones_and_the_agent_is_tol
     assert "retrieve_memory" in info.instructions
 
 
-async def test_memories_are_recalled_only_where_that_was_asked_for(client):
+async def test_memories_are_recalled_only_where_that_was_requested(client):
     await client.store("my dog is called Rex")
     script = Script()
     await Agent(script.model, capabilities=[TreeringMemory(client)]).run("what is my dog called?")
@@ -119,7 +119,7 @@ async def test_what_is_recalled_is_data_in_the_user_role_of_each_request_and_no_
     ]
 
 
-async def test_a_second_run_recalls_anew_for_its_own_prompt(client):
+async def test_a_second_run_recalls_again_for_its_own_prompt(client):
     await client.store("my dog is called Rex")
     await client.store("the tea is green")
     script = Script()

@@ -146,7 +146,7 @@ def test_agents_write_a_wiki_and_remember_from_run_to_run_until_a_new_generation
     assert "third edition" in bodies(space)[PAGES[0]]
 
 
-def test_the_plan_is_asked_for_again_only_where_there_are_other_files(space, folder):
+def test_the_plan_is_requested_again_only_where_there_are_other_files(space, folder):
     generate(space, Author(), repository=folder)
     (folder / APP).write_text("# Changed.\n" + FILES[APP], encoding="utf-8")
     model = Author()
@@ -224,7 +224,7 @@ def test_the_tools_list_folders_search_and_bound_what_they_answer(space, folder)
     assert "query is empty" in tools.search_repository(" ", None)
 
 
-def test_citations_that_do_not_hold_are_dropped_and_told_and_quotes_find_their_lines(space, folder):
+def test_citations_that_do_not_hold_are_dropped_and_reported_and_quotes_find_their_lines(space, folder):
     page = PagePlan("app.md", "App", PageKind.MODULE, "It.", (APP,))
     body = (
         f"[holds](source:{APP}#L4-L5) [moved](source:{APP}#L1) [no lines](source:{APP}#L90-L91) "
@@ -246,7 +246,7 @@ def test_citations_that_do_not_hold_are_dropped_and_told_and_quotes_find_their_l
     assert len(notes) == 4
 
 
-def test_a_plan_is_made_fit_for_a_wiki_and_what_was_changed_is_told():
+def test_a_plan_is_made_fit_for_a_wiki_and_what_was_changed_is_reported():
     pages = [
         PagePlan("../out.md", "Out of it", PageKind.MODULE, "It.", (APP, "gone.py")),
         PagePlan("app.md", "App", PageKind.MODULE, "It.", ()),

@@ -42,7 +42,7 @@ def change(folder, path=APP, text="# Changed.\n"):
     (folder / path).write_text(text + FILES[path], encoding="utf-8")
 
 
-def test_a_page_that_only_the_space_keeps_is_told_by_the_check_of_the_change_that_takes_its_lines_away(folder):
+def test_a_page_that_only_the_space_keeps_is_reported_by_the_check_of_the_change_that_takes_its_lines_away(folder):
     address = f"sqlite:{folder}/.treering/treering.db"
     for read_on_branch in (False, True):
         git(folder, "checkout", "-q", "-B", "main")
@@ -208,7 +208,7 @@ def test_a_run_that_asks_for_something_else_gives_up_the_one_that_failed_and_its
         ("# Overview\n\nSee [it](source:src/acme/app.py).\n", "is not among its citations"),
     ],
 )
-def test_pages_that_are_not_valid_are_not_published_and_written_anew_by_the_next_call(
+def test_pages_that_are_not_valid_are_not_published_and_rewritten_by_the_next_call(
     space, folder, tmp_path, body, problem
 ):
     class Wrong(FileWriter):
@@ -226,7 +226,7 @@ def test_pages_that_are_not_valid_are_not_published_and_written_anew_by_the_next
     assert writer.wrote == ["overview.md"]
 
 
-def test_lines_that_moved_are_cited_where_they_stand_and_the_page_is_not_written_again(space, folder):
+def test_lines_that_moved_are_cited_where_they_are_and_the_page_is_not_written_again(space, folder):
     class Citing(FileWriter):
         """Its overview cites a file that it is not made of."""
 
@@ -271,7 +271,7 @@ def test_one_process_at_a_time_generates_a_wiki(space, folder, monkeypatch):
     assert generate(space, FileWriter(), repository=folder, branch="next").status == "complete"
 
 
-def test_pages_are_written_side_by_side_and_no_more_than_asked_for(space, folder):
+def test_pages_are_written_side_by_side_and_no_more_than_requested(space, folder):
     at_work, most = [], []
     both = threading.Barrier(2)
 
@@ -308,7 +308,7 @@ def test_a_folder_holds_the_published_wiki_with_links_to_the_forge(space, folder
     assert f"https://github.com/acme/acme/blob/{report.commit}/{APP}#L1-L2" in text
 
 
-def test_a_wiki_that_lies_in_the_repository_is_not_about_itself(space, folder):
+def test_a_wiki_that_is_in_the_repository_is_not_about_itself(space, folder):
     given = {"repository": folder, "publisher": folder / "docs" / "wiki"}
     first = generate(space, None, **given)
     assert generate(space, None, **given).pages == first.pages
@@ -347,7 +347,7 @@ def test_what_is_kept_can_be_published_later_and_rules_do_not_take_its_place(spa
 
 
 @pytest.mark.parametrize("named", [{"generated": "other"}, {"generated": "acme", "branch": "next"}])
-def test_a_wiki_that_is_not_kept_is_told_and_nothing_is_written(space, folder, tmp_path, monkeypatch, named):
+def test_a_wiki_that_is_not_kept_is_reported_and_nothing_is_written(space, folder, tmp_path, monkeypatch, named):
     generate(space, FileWriter(), repository=folder)
     monkeypatch.chdir(folder)
     with pytest.raises(NotFound, match="has no wiki"):

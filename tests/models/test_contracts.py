@@ -111,7 +111,7 @@ def test_a_folder_without_a_network_and_a_name_of_nothing_are_refused(tmp_path):
         embedder_named("nobody", Settings())
 
 
-def test_a_model_of_an_endpoint_is_one_setting_beside_its_url_and_stands_behind_the_quick_one(monkeypatch):
+def test_a_model_of_an_endpoint_is_one_setting_beside_its_url_and_is_behind_the_quick_one(monkeypatch):
     with endpoint() as server:
         monkeypatch.setenv("TREERING_EMBEDDER", "hashed-words")
         monkeypatch.setenv("TREERING_EMBEDDER_URL", server.url)

@@ -221,7 +221,7 @@ def test_a_model_that_cannot_be_opened_is_refused_before_anything_is_sent(name, 
     assert KEY not in str(refusal.value.as_dict())
 
 
-def test_a_missing_key_is_told_by_its_variable_and_not_in_the_words_of_the_package(monkeypatch):
+def test_missing_key_is_reported_by_its_variable(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InvalidInput) as refusal:
         open_model("openai:gpt-4o")

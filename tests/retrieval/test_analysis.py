@@ -271,7 +271,7 @@ def test_a_text_has_at_most_three_terms_for_each_character(text: str) -> None:
     assert len(index_text(text).split()) <= 3 * len(unicodedata.normalize("NFKC", text))
 
 
-def test_terms_and_names_of_one_reading_of_a_text_are_those_of_two() -> None:
+def test_joint_analysis_equals_separate_analysis() -> None:
     text = "don't open src/app.py:12 or l'heure/d'été; a..b core::run_all and/or the user's `x.y-z`"
     stretches = stretches_of(text)
     assert terms_of(text, stretches) == index_text(text)

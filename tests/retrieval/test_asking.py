@@ -64,7 +64,7 @@ def answering():
         model.close()
 
 
-def test_an_answer_of_the_shape_asked_for_is_given_as_data(answering):
+def test_an_answer_of_the_shape_requested_is_given_as_data(answering):
     model = answering([PARIS])
     asked = ask(model, "Which city?", City, budget=Budget(requests=1))
     assert asked == Asked(City(name="Paris", people=2_100_000), Usage(1, 100, 20, None))

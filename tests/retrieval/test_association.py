@@ -191,7 +191,7 @@ SPACES = st.dictionaries(st.integers(1, 12), STATED, min_size=1)
 
 @settings(max_examples=60, deadline=None)
 @given(SPACES, st.lists(st.sampled_from(NAMES), max_size=2), st.integers(0, 4))
-def test_every_score_lies_between_nought_and_one(stated, named, count):
+def test_scores_are_between_0_and_1(stated, named, count):
     passages = {key: own(key, *facts, title=NAMES[key % 6]) for key, facts in stated.items()}
     found = [(key, 1 / place) for place, key in enumerate(list(passages)[:count], start=1)]
     association = associated(" and ".join(named), passages, found)
@@ -229,7 +229,7 @@ def _facts(told):
     return [(fact.subject, fact.relation, fact.object) for fact in told.triples]
 
 
-def test_a_name_that_only_stands_out_of_reach_is_not_told_of():
+def test_name_outside_the_scope_is_not_reported():
     hidden = {2: own(2, ("Project Falcon", "begins in", "May"), scope="/secret")}
     told = {1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")), **hidden}
     graph = graph_of(told)

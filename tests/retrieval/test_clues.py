@@ -46,7 +46,7 @@ def test_roles_are_no_names():
     assert SPEAKER not in clues_of("Which user did the assistant mean?", turns("user", "assistant"), {})
 
 
-def test_turns_of_a_time_that_is_asked_for_are_pointed_at():
+def test_turns_of_a_time_requested_are_pointed_at():
     there = {**turns("Ann", "Bob", "Ann"), 4: head(4, kind="note")}
     assert clues_of("What happened on 8 May 2023?", there, {1: 1.0, 2: 0.5, 4: 1.0, 9: 1.0}) == {DATE: {1: 1.0, 2: 0.5}}
 
@@ -89,7 +89,7 @@ QUESTIONS = st.lists(st.sampled_from(["Ann", "bob", "May", "2023", "8", "I", "yo
 
 @settings(max_examples=100)
 @given(st.lists(HEADINGS, max_size=6), QUESTIONS.map(" ".join), st.dictionaries(st.integers(1, 9), st.just(0.5)))
-def test_clues_are_of_turns_that_are_there_and_lie_between_nought_and_one(headings, question, dated):
+def test_clues_are_of_turns_that_are_there_and_are_between_0_and_1(headings, question, dated):
     there = turns(*headings)
     for name, scores in clues_of(question, there, dated).items():
         assert name in TUNING.clues.weights

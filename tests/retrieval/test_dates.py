@@ -308,7 +308,7 @@ SAYABLE = st.none() | st.datetimes(timezones=st.just(UTC))
 
 @settings(max_examples=300)
 @given(st.lists(PIECES, max_size=12).map(" ".join) | st.text(max_size=40), SAYABLE)
-def test_ranges_lie_in_their_text_in_its_order_and_end_after_they_begin(text, said):
+def test_ranges_are_in_their_text_in_its_order_and_end_after_they_begin(text, said):
     found = [*date_ranges(text, said=said), *asked_ranges(text, said)]
     for part in found:
         assert 0 <= part.start < part.end <= len(text)

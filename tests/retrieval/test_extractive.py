@@ -102,7 +102,7 @@ def test_what_somebody_is_told_to_do_and_what_is_measured_is_worth_keeping(text)
         ("我明天去上海出差。", "好的"),
     ],
 )
-def test_what_tells_more_weighs_more(more, less):
+def test_more_informative_statement_weighs_more(more, less):
     assert weight_of(more) > weight_of(less)
     assert weight_of(more) >= WORTH_KEEPING
 
@@ -132,7 +132,7 @@ def test_the_best_sentences_stay_in_order_and_within_their_bounds():
     assert texts(best(sentences_of(TALK), most=5, words=9)) == ["We decided to use Postgres instead of MySQL."]
 
 
-def test_what_is_said_twice_is_told_once():
+def test_what_is_said_twice_is_reported_once():
     twice = sentences_of("We decided to use Postgres.  We decided to use  postgres. We decided to use Postgres.")
     assert len(best(twice, most=5, words=80)) == 1
 
@@ -176,7 +176,7 @@ def test_names_dates_and_amounts_are_entities_and_the_rest_are_phrases():
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="aB .!?。\n:[]`-1'", max_size=120))
-def test_every_text_can_be_cut_and_told(text):
+def test_every_text_can_be_cut_and_reported(text):
     kept = best(sentences_of(text, speaker="Ada"), most=3, words=20)
     assert len(kept) <= 3
     assert told(kept).count("Ada: ") >= bool(kept)

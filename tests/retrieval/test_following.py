@@ -47,7 +47,7 @@ def test_all_that_waits_is_applied_in_batches(ledger):
     assert noted.ids == [change.object_id for change in ledger.changes(0, 7)]
 
 
-def test_a_limit_leaves_the_rest_to_the_next_time_and_tells_of_it(ledger):
+def test_a_limit_leaves_the_rest_to_the_next_time_and_mentions_it(ledger):
     noted = Noted()
     behind = follow(ledger, noted, 5, batch=3)
     assert (behind, behind.events) == (FeedPosition(5, 7), 2)
@@ -57,7 +57,7 @@ def test_a_limit_leaves_the_rest_to_the_next_time_and_tells_of_it(ledger):
     assert len(noted.ids) == 7
 
 
-def test_what_is_up_to_date_is_told_nothing(ledger):
+def test_current_projection_gets_no_batch(ledger):
     noted = Noted()
     follow(ledger, noted)
     follow(ledger, noted)

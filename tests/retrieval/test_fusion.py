@@ -32,7 +32,7 @@ def keys(ranked: list[Fused]) -> list[int]:
 
 @given(ARMS)
 @settings(max_examples=150)
-def test_scores_lie_between_nought_and_one_and_every_candidate_is_ranked_once(
+def test_every_candidate_is_ranked_once_from_0_to_1(
     arms: dict[str, dict[int, float]],
 ) -> None:
     ranked = fuse(arms)
@@ -78,7 +78,7 @@ def test_the_parts_explain_the_score() -> None:
     assert best.score == pytest.approx((1.0 + 0.5) / 2)
 
 
-def test_a_part_stands_between_the_floor_of_its_arm_and_the_best_or_the_ceiling() -> None:
+def test_a_part_is_between_the_floor_of_its_arm_and_the_best_or_the_ceiling() -> None:
     [best, middle, worst] = fuse({VECTORS: {1: 0.9, 2: 0.6, 3: 0.3}})
     assert [hit.parts[VECTORS].normalised for hit in (best, middle, worst)] == pytest.approx([1.0, 0.5, 0.0])
     [over, half, under] = fuse({WALKED: {1: 1.5, 2: 0.5, 3: -0.5}}, {WALKED: 1.0})
@@ -113,9 +113,7 @@ def test_small_differences_among_few_candidates_are_not_blown_up() -> None:
 
 @given(ARMS, BESIDE)
 @settings(max_examples=100)
-def test_lending_keeps_scores_between_nought_and_one(
-    arms: dict[str, dict[int, float]], beside: dict[int, list[int]]
-) -> None:
+def test_lending_keeps_scores_between_0_and_1(arms: dict[str, dict[int, float]], beside: dict[int, list[int]]) -> None:
     ranked = lend_to_neighbours(fuse(arms), beside)
     assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in ranked)
     assert len(set(keys(ranked))) == len(ranked)
@@ -144,7 +142,7 @@ def test_a_turn_borrows_from_two_beside_it_at_most_and_from_itself_where_one_is_
     assert [hit.score for hit in three if hit.key == 10] == pytest.approx([1.0 / 1.4])
 
 
-def test_what_stands_alone_keeps_its_score() -> None:
+def test_turns_without_neighbours_keep_their_scores() -> None:
     ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
     assert lend_to_neighbours(ranked, {}) == ranked
     assert lend_to_neighbours(ranked, {}, limit=1) == ranked[:1]
@@ -167,7 +165,7 @@ CLUES = st.dictionaries(
 
 @given(ARMS, CLUES)
 @settings(max_examples=100)
-def test_clues_keep_scores_between_nought_and_one_and_add_no_candidate(
+def test_clues_keep_scores_between_0_and_1_and_add_no_candidate(
     arms: dict[str, dict[int, float]], clues: dict[str, dict[int, float]]
 ) -> None:
     ranked = fuse(arms)

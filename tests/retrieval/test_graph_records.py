@@ -56,6 +56,6 @@ def test_any_bytes_are_a_record_or_damaged(noise):
     assert len(noise) >= 12
 
 
-def test_a_reason_nobody_knows_is_damage():
+def test_unknown_reason_is_damage():
     with pytest.raises(Corrupt):
         unpack_ties(struct.pack("<4I", 1, 0, 0, 5 << 3 | 7))

@@ -161,7 +161,7 @@ def test_what_many_changes_leave_behind_is_dropped_in_time():
     assert worn.nbytes < 10 * fresh.nbytes
 
 
-def test_large_runs_are_merged_one_at_a_time_and_not_before_edges_were_asked_for_often(monkeypatch):
+def test_large_runs_are_merged_one_at_a_time_and_not_before_edges_were_requested_often(monkeypatch):
     for name, value in (("_RUN_ROWS", 50), ("_LARGE", 100), ("_PATIENCE", 3)):
         monkeypatch.setattr(graph_table, name, value)
     merges = []

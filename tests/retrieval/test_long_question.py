@@ -29,7 +29,7 @@ No
 """
 
 
-def test_a_template_and_lists_of_versions_are_left_out():
+def test_a_template_and_lists_of_versions_are_omitted():
     told = essence_of(ISSUE)
     assert "xfail of `request.node.add_marker`" in told
     for noise in ("quibble", "manifesto", "Describe", "alabaster", "zope", "3.9.1", "Screenshots", "rootdir", "No\n"):

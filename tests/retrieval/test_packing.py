@@ -79,7 +79,7 @@ def test_a_source_of_just_its_share_is_not_cut():
     assert item.flags == ("cut",)
 
 
-def test_a_source_is_cut_where_a_useful_part_of_it_fits_and_left_out_otherwise():
+def test_a_source_is_cut_where_a_useful_part_of_it_fits_and_omitted_otherwise():
     source = draft("s", words=900)
     flagged = UnnumberedItem(source.item.model_copy(update={"flags": ("odd",), "text": "w " * 900}), source.places)
     least = next(most for most in range(40, 200) if pack([flagged], max_tokens=most).items)
@@ -189,7 +189,7 @@ def test_a_pack_of_nothing_has_no_headings():
     assert render(context()) == '# Context for "Count hives"\n\nTwo found.\n'
 
 
-def test_what_is_no_knowledge_stands_under_sources():
+def test_section_of_a_node_is_sources():
     assert section_of("work_item", "bug") == "work"
     assert section_of("activity", "episode") == "activities"
     assert section_of("node", "api") == "sources"
@@ -275,7 +275,7 @@ def test_an_excerpt_shows_the_lines_that_answer_with_their_signature():
     assert PassageLines(text, "nothing of it").within(60) == ""
 
 
-def test_a_text_that_begins_with_its_title_stands_once():
+def test_a_text_that_begins_with_its_title_appears_once():
     assert titled("Hives", "Hives are full.") == "Hives are full."
     assert titled("Hives", " ## Hives\n\nThey are full.") == " ## Hives\n\nThey are full."
     assert titled("Hives ", "They are full Hives") == "Hives\n\nThey are full Hives"

@@ -67,7 +67,7 @@ def test_enough_rounds_give_what_an_exact_solver_gives(case: tuple[Drawn, list[i
 
 @settings(max_examples=80, deadline=None)
 @given(_drawn())
-def test_a_default_walk_is_within_what_its_rounds_leave_undecided(case: tuple[Drawn, list[int]]):
+def test_default_walk_is_within_its_error_bound(case: tuple[Drawn, list[int]]):
     drawn, seeds = case
     left = TUNING.graph.damping**limits.WALK_ROUNDS + limits.MIN_UNDECIDED_MASS * len(drawn.rows)
     assert np.abs(_dense(drawn, seeds) - drawn.exact(seeds, TUNING.graph.damping)).sum() <= 2 * left

@@ -66,7 +66,7 @@ def test_an_empty_segment_among_others_gives_no_passage(make):
     ]
 
 
-def test_a_decision_is_told_in_words(make):
+def test_a_decision_is_reported_in_words(make):
     payload = {"question": "Which store?", "outcome": "SQLite", "rationale": "One file.", "alternatives": ["LMDB", "x"]}
     [passage] = passages_of(make.knowledge("decision", payload, title="Store", summary="We settled the store."))
     assert passage.text.splitlines() == [
@@ -99,11 +99,11 @@ def test_a_decision_is_told_in_words(make):
         ("preference", {"statement": "Short names."}, "Short names."),
     ],
 )
-def test_every_kind_of_knowledge_is_told_in_words(make, kind, payload, text):
+def test_every_kind_of_knowledge_is_reported_in_words(make, kind, payload, text):
     assert passages_of(make.knowledge(kind, payload, title="t"))[0].text == text
 
 
-def test_work_and_nodes_are_told_in_words(make):
+def test_work_and_nodes_are_reported_in_words(make):
     activity = make.activity("Fixed it", summary="The cache leaked.", outcome="success", artifact_refs=("log.txt",))
     assert passages_of(activity)[0].text == "The cache leaked.\nOutcome: success\nArtifacts: log.txt"
     work = make.work("Fix it", priority="high", due_at=day("2026-03-01"), owner_refs=("ada",), resolution="Done.")

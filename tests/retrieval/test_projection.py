@@ -68,7 +68,7 @@ def test_an_erased_object_is_forgotten(make: Builder) -> None:
     assert steps_of(Change(7, node.id, node, None)) == [Forgotten(node.id)]
 
 
-def test_a_passage_whose_file_moved_ends_and_begins_anew_for_its_path_is_searched(make: Builder) -> None:
+def test_a_passage_whose_file_moved_ends_and_begins_again_for_its_path_is_searched(make: Builder) -> None:
     before = code(make, "hum()")
     after = moved(before, "garden/bees.py")
     [was], [is_now] = entries_of(before), entries_of(after)

@@ -19,7 +19,7 @@ def test_a_single_day_includes_the_days_before_and_after():
     ]
 
 
-def test_a_month_that_is_asked_for_is_no_longer_than_it_is():
+def test_a_month_requested_is_no_longer_than_it_is():
     assert list(days_asked(asked_ranges("What happened in May 2023?", NOW))) == [
         AskedDays(date(2023, 5, 1), date(2023, 5, 31))
     ]

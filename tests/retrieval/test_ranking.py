@@ -162,7 +162,7 @@ def test_a_form_prevails_that_nine_of_the_first_ten_have(space):
     assert weights(space, "What do people say of honey?") == TUNING.fusion.prose_weights
 
 
-def test_as_many_are_ranked_as_an_arm_may_find_and_more_where_more_are_asked_for(space):
+def test_as_many_are_ranked_as_an_arm_may_find_and_more_where_more_are_requested(space):
     most = limits.MAX_CANDIDATES_PER_ARM
     items = [{"text": f"Of bees: {at}.", "origin": f"note:{at}"} for at in range(most)]
     others = [{"text": f"Hills {at}. See dig_hills.", "origin": f"hill:{at}"} for at in range(most // 2)]

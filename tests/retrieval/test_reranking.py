@@ -46,7 +46,7 @@ def test_no_hits_cost_nothing():
     assert blended([], [], []) == []
 
 
-def test_a_score_that_is_alone_is_the_best_there_is():
+def test_single_score_is_the_best():
     class Flat(OverlapReranker):
         def score(self, question, texts):
             return np.full(len(texts), -7.0, np.float32)

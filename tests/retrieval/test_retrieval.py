@@ -50,7 +50,7 @@ def test_a_passage_that_only_the_graph_finds_is_among_the_hits_and_its_parts_say
     assert associated.text == "Charles Babbage studied at Trinity College."
 
 
-def test_the_trace_tells_where_the_walk_began(space):
+def test_the_trace_reports_where_the_walk_began(space):
     told = ask(space).trace["graph"]
     assert {"ada lovelace", "charles babbage"} <= told["seeds"].keys()
     assert told["facts"][0].startswith("ada lovelace — charles babbage")
@@ -159,7 +159,7 @@ def test_a_limit_cuts_the_end_and_every_passage_is_there_once(space):
     assert sorted(origins(everything)) == sorted(CHAIN)
 
 
-def test_scores_fall_and_lie_between_nought_and_one(space):
+def test_scores_fall_and_are_between_0_and_1(space):
     scores = [hit.score for hit in ask(space, embedder=space.engine.embedder).hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)

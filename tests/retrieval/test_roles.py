@@ -36,7 +36,7 @@ from treering.testing.fakes import SteppingClock
         ("pyproject.toml", "data", "data"),
     ],
 )
-def test_the_role_of_a_file_is_told_by_its_path_and_form(path, form, role):
+def test_the_role_of_a_file_is_reported_by_its_path_and_form(path, form, role):
     assert role_of_file(path, form) == role
 
 

@@ -41,7 +41,7 @@ def test_a_text_that_holds_the_question_repeats_it(text: str) -> None:
         "a quarter missing",
     ],
 )
-def test_a_text_that_only_tells_of_the_same_does_not(text: str) -> None:
+def test_a_text_that_only_mentions_the_same_does_not(text: str) -> None:
     assert not repeats(text)
 
 

@@ -70,7 +70,7 @@ def test_any_sequence_of_steps_answers_as_a_dictionary_and_a_sort_would(steps):
         assert len(table) == len(naive)
 
 
-def test_a_filter_that_is_asked_for_again_sees_what_changed_since():
+def test_a_filter_requested_again_sees_what_changed_since():
     table, allowed = table_of({1: 1, 2: 2, 3: 3}), keyed(1, 2, 5)
     assert table.search(unit(2), limit=5, allowed=allowed)[0].tolist() == [2, 1]
     table.add(keyed(5), unit(2)[np.newaxis])

@@ -114,7 +114,7 @@ def test_the_path_of_a_passage_is_that_in_its_project():
     assert path_of(head(0, "src/a.py")) == "src/a.py"
 
 
-def test_a_file_that_commits_say_alike_of_rises_and_the_part_is_told():
+def test_a_file_that_commits_say_alike_of_rises_and_the_part_is_reported():
     heads = {0: head(0, "src/main.py"), 1: head(1, "src/runner.py")}
     first, second = ranked(0.8, 0.75, heads=heads, commits={"repo:x#src/runner.py": 0.5})
     assert (first.key, first.parts["commits"].raw) == (1, 0.5)
@@ -152,7 +152,7 @@ def test_a_file_that_very_many_commits_touched_leaves_others_their_part():
     assert against_the_first({}) == {}
 
 
-def test_a_map_that_tells_of_no_commits_scores_no_files():
+def test_a_map_that_mentions_no_commits_scores_no_files():
     assert CommitHistory.of("repo:x#", {}).files(["carousel"]) == {}
 
 

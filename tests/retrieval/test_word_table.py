@@ -36,7 +36,7 @@ def test_nothing_is_found_in_an_empty_table():
     assert len(keys) == len(scores) == 0
 
 
-def test_postings_not_asked_for_lately_are_forgotten_where_they_are_too_many():
+def test_postings_not_requested_lately_are_forgotten_where_they_are_too_many():
     made = table([3] * 10, most_postings=6)
     for term, keys in (("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6))):
         made.keep(term, postings(*keys))

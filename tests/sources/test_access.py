@@ -69,7 +69,7 @@ def test_a_repository_above_the_root_is_not_read(tmp_path):
     assert readings("docs", files_below(scratch.folder))
 
 
-def test_what_lies_below_the_root_may_point_within_it(tmp_path):
+def test_what_is_below_the_root_may_point_within_it(tmp_path):
     scratch = Scratch(tmp_path / "web")
     scratch.commit({"a.md": f"# A\n\n{SECRET}\n"})
     scratch.git("init", "-q", "--separate-git-dir", str(tmp_path / "apart"))

@@ -431,7 +431,7 @@ def test_a_signature_ends_where_the_body_begins(path, name, signature):
     assert signature in [symbol.signature for symbol in found.symbols if symbol.qualified == name]
 
 
-def test_a_segment_tells_which_lines_its_definitions_fill():
+def test_a_segment_reports_which_lines_its_definitions_fill():
     text = "import os\n\n# Opens.\ndef one():\n    pass\n\n\nclass Two:\n    def three(self):\n        pass\n"
     (draft,) = cut("x.py", text)
     lines = draft.text.split("\n")
@@ -702,7 +702,7 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
     assert uses("a.py", text) == ["c #Till.count_coins", "c ?#.count_notes"]
 
 
-def test_what_an_alias_stands_for_is_used_by_its_own_name() -> None:
+def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
     text = "import a.b\nimport a.c as see\nfrom .d import run as go\n\ngo()\nsee.all()\na.b.end()\n"
     assert uses("x/y.py", text) == ["i a.b#", "i a.c#", "i .d#run", "c .d#run", "c a.c#all", "c a.b#end"]
 
@@ -724,7 +724,7 @@ def test_what_an_alias_stands_for_is_used_by_its_own_name() -> None:
         ("a.sh", 'source "$HERE/lib.sh"\n', ["i ./lib.sh#"]),
     ],
 )  # fmt: skip
-def test_each_language_tells_what_it_uses_of_which_module(path: str, text: str, expected: list[str]) -> None:
+def test_each_language_reports_what_it_uses_of_which_module(path: str, text: str, expected: list[str]) -> None:
     assert uses(path, text) == expected
 
 

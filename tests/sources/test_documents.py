@@ -195,7 +195,7 @@ def test_a_book_is_read_by_its_chapters():
     ]
 
 
-def test_messages_of_a_thread_stand_together():
+def test_messages_of_a_thread_are_adjacent():
     data = made.mbox_of(
         made.eml_of("Shall we?", subject="Plan", Message_ID="<1@x>"),
         made.eml_of("Other.", subject="Lunch", Message_ID="<2@x>"),

@@ -119,7 +119,7 @@ def test_a_document_that_speaks_of_generated_files_is_read_in_full() -> None:
     )
 
 
-def test_somebody_elses_code_is_marked() -> None:
+def test_another_users_code_is_marked() -> None:
     assert drafted("third_party/zlib/a.lua", "local a = 1\n").metadata["vendored"] is True
     assert "vendored" not in drafted("src/vendor.lua", "local a = 1\n").metadata
 

@@ -195,7 +195,7 @@ def test_a_format_may_read_longer_files_than_others() -> None:
     assert drafted("a.shout", b"!" * 51, LOUD) == Skipped("o", "51 bytes exceed the limit its format of 50")
 
 
-def test_segments_over_the_limit_of_a_format_are_left_out_with_what_they_state() -> None:
+def test_segments_over_the_limit_of_a_format_are_omitted_with_what_they_state() -> None:
     short = replace(MARKDOWN, limits=FormatLimits(max_segments=1))
     rules = f"# A\n\n{LONG}\n\n# B\n\nYou must never push to main by hand.\n".encode()
     whole = drafted("CONTRIBUTING.md", rules, built_in_formats(), most=100_000)

@@ -82,7 +82,7 @@ def test_no_command_of_the_command_line_runs_a_filter(arguments, tmp_path):
     assert list(temporary.iterdir()) == []
 
 
-def test_a_program_beside_the_files_is_not_taken_for_git(tmp_path, monkeypatch):
+def test_a_program_beside_the_files_is_not_mistaken_for_git(tmp_path, monkeypatch):
     scratch = Scratch(tmp_path / "web")
     scratch.write("a.py", "a = 1\n")
     scratch.write("git", f"#!/bin/sh\necho ran > '{tmp_path}/it-ran'\n").chmod(0o755)

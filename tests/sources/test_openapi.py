@@ -183,7 +183,7 @@ def test_a_description_of_many_megabytes_in_yaml_is_read_whole(tmp_path):
     assert other.why == "3,600,000 bytes exceed the limit max_file_bytes of 2,000,000"
 
 
-def test_yaml_that_says_too_much_through_its_aliases_is_told_and_not_read():
+def test_yaml_that_says_too_much_through_its_aliases_is_reported_and_not_read():
     lines = ["openapi: 3.1.0", "paths: {}", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
     told = OpenApiFormat().read("\n".join(lines).encode(), FileToRead("a.yaml", ReadLimits()))
@@ -191,7 +191,7 @@ def test_yaml_that_says_too_much_through_its_aliases_is_told_and_not_read():
     assert "aliases" in told.why
 
 
-def test_values_of_yaml_are_what_stands_there_and_merged_keys_are_followed():
+def test_values_of_yaml_are_what_is_there_and_merged_keys_are_followed():
     text = """
 openapi: 3.0
 info: {title: Dates, version: 1.10}

@@ -85,7 +85,7 @@ def test_it_counts_what_it_will_report(tmp_path: Path) -> None:
     assert ADAPTER.count(str(tmp_path / "a.txt"), {}) == 1
 
 
-def test_what_gitignore_files_leave_out_is_not_read(tmp_path: Path) -> None:
+def test_what_gitignore_files_omit_is_not_read(tmp_path: Path) -> None:
     tree(
         tmp_path,
         {
@@ -139,7 +139,7 @@ def test_no_pattern_makes_matching_slow_enough_to_matter() -> None:
         assert not any(pattern.regex.fullmatch(path) for pattern in parse_patterns([glob]))
 
 
-def test_an_unchanged_file_is_told_by_its_fingerprint(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_reported_by_its_fingerprint(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "b.txt": "b"})
     before = known_of(read(tmp_path))
     (tmp_path / "b.txt").write_text("changed")
@@ -256,7 +256,7 @@ def test_a_file_that_vanishes_on_the_way_fails_alone(tmp_path: Path) -> None:
     assert "no such file" in second.why
 
 
-def test_a_pipe_put_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_put_instead_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "b.txt": "b"})
     readings = ADAPTER.read(str(tmp_path), known=AlreadyRead(), limits=ReadLimits(), options={})
     next(readings)
@@ -266,7 +266,7 @@ def test_a_pipe_put_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_fails_alone_and_is_not_taken_for_gone(tmp_path: Path) -> None:
+def test_what_may_not_be_read_fails_alone_and_is_not_mistaken_for_gone(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "closed/b.txt": "b", "locked.txt": "c"})
     before = known_of(read(tmp_path))
     (tmp_path / "closed").chmod(0)
@@ -276,7 +276,7 @@ def test_what_may_not_be_read_fails_alone_and_is_not_taken_for_gone(tmp_path: Pa
     assert [type(one) for one in readings] == [Unchanged, Failed, Failed]
 
 
-def test_a_folder_that_cannot_be_listed_hides_what_is_below_it_and_nothing_is_taken_for_gone(
+def test_a_folder_that_cannot_be_listed_hides_what_is_below_it_and_nothing_is_mistaken_for_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"a.txt": "a", "closed/b.txt": "b"})

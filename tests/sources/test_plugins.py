@@ -157,7 +157,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
         ("acme_logbook:Markdown", "that name is already taken"),
     ],
 )
-def test_a_package_that_cannot_be_used_is_logged_and_left_out(install, caplog, value, why):
+def test_a_package_that_cannot_be_used_is_logged_and_omitted(install, caplog, value, why):
     with caplog.at_level(logging.WARNING):
         formats = install({"one": value})
     assert formats == built_in_formats()
@@ -165,7 +165,7 @@ def test_a_package_that_cannot_be_used_is_logged_and_left_out(install, caplog, v
     assert "acme-logbook" in caplog.text
 
 
-def test_a_format_whose_claims_fail_is_told_once_and_without_a_traceback(install, tmp_path, caplog):
+def test_a_format_whose_claims_fail_is_reported_once_and_without_a_traceback(install, tmp_path, caplog):
     formats = install({"logbook": "acme_logbook:Logbook"})
     names = {f"{name}_{ending}": "raise" for name in "abcde" for ending in ("claimbreaker", "logbook")}
     with caplog.at_level(logging.WARNING):
@@ -229,7 +229,7 @@ def test_the_command_line_knows_an_adapter_by_the_name_before_the_colon(board, t
         ("deaf", "acme_logbook:Deaf", "it has no count, read"),
     ],
 )
-def test_an_adapter_that_cannot_be_used_is_logged_and_left_out(install, caplog, name, value, why):
+def test_an_adapter_that_cannot_be_used_is_logged_and_omitted(install, caplog, name, value, why):
     install({name: value}, BOARD, "treering.adapters")
     with caplog.at_level(logging.WARNING):
         assert not installed_adapters()

@@ -129,7 +129,7 @@ def test_version_comes_from_where_it_is_stated(card_of, files):
         {"package.json": '{"version": "0.0.0-dev"}', "a.ts": "export const a = 1\n"},
     ],
 )
-def test_unknown_versions_are_left_out(card_of, files):
+def test_unknown_versions_are_omitted(card_of, files):
     assert "version" not in card_of(files)
 
 
@@ -184,7 +184,7 @@ def test_steps_of_ci_are_the_last_resort(card_of):
     assert ("lint", "make lint") in commands(card_of({"Makefile": "lint:\n\tcargo clippy -q\n"}))
 
 
-def test_targets_that_run_removed_commands_are_left_out(card_of):
+def test_targets_that_run_removed_commands_are_omitted(card_of):
     makefile = "test:\n\tpython setup.py test\n\nbuild: clean\n\tpython setup.py sdist\n"
     assert commands(card_of({"Makefile": makefile, "acme.py": "a = 1\n"})) == {("build", "make build")}
 

@@ -160,7 +160,7 @@ def test_of_equal_files_each_new_place_is_taken_once_and_the_same_name_wins(scra
     ]
 
 
-def test_an_empty_file_is_never_taken_for_another_that_moved(scratch):
+def test_an_empty_file_is_never_mistaken_for_another_that_moved(scratch):
     scratch.commit({"a.py": LONG})
     root = read(scratch.folder)[0].origin
     empty = "git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
@@ -222,7 +222,7 @@ def test_what_the_repository_marks_as_vendored_or_generated_is_skipped_and_not_o
     assert [one["name"] for one in map_of(readings).payload["languages"]] == ["Python"]
 
 
-def test_more_files_than_the_limit_are_named_as_left_out(scratch):
+def test_files_over_the_limit_are_reported(scratch):
     scratch.commit({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
     found = by_path(read(scratch.folder, limits=ReadLimits(max_items=2)))
     assert found["c.py"] == Skipped(found[""].origin + "#c.py", "it exceeds the limit max_items of 2")
@@ -317,7 +317,7 @@ def test_a_shallow_clone_and_a_detached_head_read_as_usual(scratch, tmp_path):
     assert found[""].payload["hot_spots"] == []
 
 
-def test_a_repository_without_commits_says_so_and_can_be_read_as_it_lies(scratch):
+def test_a_repository_without_commits_says_so_and_can_be_read_as_it_is(scratch):
     scratch.write("a.py", LONG)
     root = RepoAdapter().origin(str(scratch.folder))
     why = "the repository has no commit yet; the option `worktree` (--worktree) reads uncommitted files"
@@ -337,7 +337,7 @@ def test_by_default_uncommitted_changes_are_not_read_and_the_map_warns(scratch):
     assert "Uncommitted" in map_of(readings).warnings[0]
 
 
-def test_the_work_tree_is_read_as_it_lies_and_only_unchanged_files_carry_the_commit(scratch):
+def test_the_work_tree_is_read_as_it_is_and_only_unchanged_files_carry_the_commit(scratch):
     commit = scratch.commit({"kept.py": LONG, "edited.py": LONG, "gone.py": LONG, ".gitignore": "*.log\n"})
     scratch.write("edited.py", "x = 1\n")
     scratch.write("fresh.py", "y = 1\n")
@@ -364,7 +364,7 @@ def test_a_file_read_as_it_lies_is_unchanged_once_it_is_committed(scratch):
     assert isinstance(again[""], SourceDraft)
 
 
-def test_what_lies_in_the_work_tree_is_held_to_the_same_limits(scratch):
+def test_what_is_in_the_work_tree_is_held_to_the_same_limits(scratch):
     scratch.commit({"a.py": "a = 1\n"})
     scratch.write("large.py", "x = 1\n" * 100)
     scratch.write("inner/b.py", "b = 1\n")
@@ -435,7 +435,7 @@ def test_files_read_without_redaction_are_read_again_with_it(scratch):
     assert isinstance(again["a.py"], SourceDraft)
 
 
-def test_count_tells_how_many_results_a_reading_will_have(scratch):
+def test_count_reports_how_many_results_a_reading_will_have(scratch):
     scratch.commit({"a.py": LONG, "b.py": LONG, "c.md": "# C\n\nText.\n"})
     assert RepoAdapter().count(str(scratch.folder), {}) == len(read(scratch.folder)) == 4
     assert RepoAdapter().count(str(scratch.folder), {"include": "*.py"}) == 3
@@ -466,7 +466,7 @@ def acme(scratch: Scratch) -> Scratch:
     return scratch
 
 
-def test_the_map_tells_what_the_repository_is(acme):
+def test_the_map_reports_what_the_repository_is(acme):
     draft = map_of(read(acme.folder))
     told = draft.payload
     assert (draft.kind, draft.content_type, draft.title) == ("repo", "repo_map", "acme/web")

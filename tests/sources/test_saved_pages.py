@@ -54,7 +54,7 @@ def test_a_web_archive_is_read_as_the_page_that_it_holds(path, encoding):
     assert (draft.kind, draft.title, draft.payload) == ("web", "How requests are retried", {"url": ADDRESS})
 
 
-def test_pictures_scripts_and_frames_of_a_web_archive_are_left_out():
+def test_pictures_scripts_and_frames_of_a_web_archive_are_omitted():
     more = [
         ("image/png", "https://example.org/a.png", b"\x89PNG hidden"),
         ("text/javascript", "https://example.org/a.js", b"hidden"),
@@ -63,7 +63,7 @@ def test_pictures_scripts_and_frames_of_a_web_archive_are_left_out():
     assert sections(read("a.mhtml", made.mhtml_of(PAGE.encode(), more=more))) == SECTIONS
 
 
-def test_the_part_that_an_archive_names_as_its_page_is_read_wherever_it_stands():
+def test_the_part_that_an_archive_names_as_its_page_is_read_wherever_it_is():
     data = made.mhtml_of(b"<p>An advertisement in a frame.</p>", more=[("text/html", ADDRESS, PAGE.encode())])
     data = data.replace(f"Content-Location: {ADDRESS}".encode(), b"Content-Location: cid:2", 1).replace(
         b"Snapshot-Content-Location: cid:2", f"Snapshot-Content-Location: {ADDRESS}".encode()

@@ -135,7 +135,7 @@ def test_a_status_outside_its_section_counts_too(line: str) -> None:
     assert len(stated("docs/adr/0007-one-file.md", in_force)) == 1
 
 
-def test_a_record_is_known_by_its_headings_wherever_it_lies() -> None:
+def test_a_record_is_known_by_its_headings_wherever_it_is() -> None:
     assert len(stated("notes/storage.md", RECORD.format(status="Accepted"))) == 1
 
 

@@ -63,7 +63,7 @@ def test_a_passage_of_several_paragraphs_goes_from_the_first_to_the_last():
     )
 
 
-def test_words_that_stand_further_up_too_are_told_apart_by_more_words_or_those_before():
+def test_words_that_stand_further_up_too_are_distinguished_by_more_words_or_those_before():
     page = (
         "<p>It is not so. A b c d e f g h.</p><h2>Limits</h2><p>A b c d x y z and more words until here is the end.</p>"
     )
@@ -73,7 +73,7 @@ def test_words_that_stand_further_up_too_are_told_apart_by_more_words_or_those_b
     assert parts_of(fragment(page, "One\n\nand the other.")) == ("Límits of time", "One", "and the other.")
 
 
-def test_an_end_that_stands_in_the_middle_too_is_told_apart():
+def test_an_end_that_is_in_the_middle_too_is_distinguished():
     page = "<p>One two three four. We are at the end. Then more of it, and now we are at the end.</p>"
     _, start, end = parts_of(fragment(page, page[3:-4]))
     assert (start, end) == ("One two three four.", "it, and now we are at the end.")
@@ -151,7 +151,7 @@ def test_a_passage_of_a_page_without_an_address_is_cited_by_its_heading():
     assert place_in(segment.locator, "file:/a.html") == "file:/a.html: Retries (offset 0)"
 
 
-def test_a_secret_of_a_page_stands_in_no_link():
+def test_a_secret_of_a_page_is_in_no_link():
     secret = "ghp_" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3"
     draft = read("index.html", f"<h1>Keys</h1><p>Use {secret} for now.</p>".encode(), ADDRESS)
     assert secret not in repr(draft)

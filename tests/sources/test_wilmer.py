@@ -147,7 +147,7 @@ def test_lines_of_an_older_version_are_read_one_by_one(space, wilmer):
     [b"gAAAAABoV2lsbWVyLCBlbmNyeXB0ZWQ", b"\x80\xff\x00\x17", b"SQLite format 3\0cut", b"", b'"a text"', b"[" * 9_999],
     ids=["token", "bytes", "cut database", "nothing", "a text", "depth"],
 )
-def test_what_is_encrypted_or_of_another_kind_is_refused_and_never_taken_for_text(space, wilmer, name, content):
+def test_what_is_encrypted_or_of_another_kind_is_refused_and_never_mistaken_for_text(space, wilmer, name, content):
     before = everything(space)
     with pytest.raises(InvalidInput, match="was not imported") as refused:
         wilmer.bring(name, content)
@@ -228,7 +228,7 @@ def test_beside_a_summary_of_the_discussions_own_an_imported_one_is_a_memory(spa
     assert [item.summary for item in knowledge(space, "rolling_summary")] == ["Our own."]
 
 
-def test_a_state_document_is_brought_in_as_it_is_and_an_encrypted_one_is_refused(space, wilmer):
+def test_a_state_document_is_imported_as_it_is_and_an_encrypted_one_is_refused(space, wilmer):
     assert wilmer.bring("state_document.md", b"# Boat\n\n- white\n").summary
     current = Versions(space.engine, PLACE, "state_document").current()
     assert current is not None
@@ -297,7 +297,7 @@ def test_the_log_of_a_database_names_the_processed_messages(space, wilmer):
     assert [(state.first, state.last) for state in log.block(head).chunks] == [(0, 2)]
 
 
-def test_secrets_and_text_recalled_from_this_memory_are_not_brought_in(space, wilmer):
+def test_secrets_and_text_recalled_from_this_memory_are_not_imported(space, wilmer):
     secret = "AKIAIOSFODNN7EXAMPLE"
     wilmer.bring("memories.json", blocks(f"The key is {secret}."))
     assert secret not in json.dumps([dict(record.row) for record in everything(space)], default=str)

@@ -77,7 +77,7 @@ def test_a_link_and_the_right_to_run_a_file_are_compared_as_the_repository_says(
     assert changed(scratch) == {"link": False}
 
 
-def test_files_that_a_sparse_checkout_leaves_out_are_no_change(scratch):
+def test_files_that_a_sparse_checkout_omits_are_no_change(scratch):
     scratch.commit({"kept/a.py": "a = 1\n", "left/b.py": "b = 1\n"})
     scratch.git("sparse-checkout", "set", "--cone", "kept")
     assert not (scratch.folder / "left").exists()

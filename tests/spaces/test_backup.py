@@ -122,7 +122,7 @@ def test_a_space_that_does_not_verify_makes_no_backup(open_space, tmp_path):
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def test_an_anchor_tells_an_old_copy_from_the_newest(open_space, tmp_path):
+def test_anchor_detects_an_old_copy(open_space, tmp_path):
     path, anchor = tmp_path / "space.db", tmp_path / "head.json"
     space = open_space(f"sqlite:{path}", anchor=anchor)
     note(space, "Bees hum.")
@@ -151,7 +151,7 @@ def test_a_backup_is_for_its_owner_alone(space, tmp_path):
     assert modes == [0o700, 0o600]
 
 
-def test_progress_is_told_in_bytes(space, tmp_path):
+def test_progress_is_reported_in_bytes(space, tmp_path):
     told = []
     space.with_progress(lambda *said: told.append(said)).backup(tmp_path / "copy.db")
     what, done, total = told[-1]
@@ -203,7 +203,7 @@ def test_an_erasure_reaches_what_a_killed_backup_left_and_names_what_it_does_not
         assert not left.exists()
 
 
-def test_a_backup_that_is_being_made_is_not_taken_for_one_that_was_left(open_space, tmp_path):
+def test_a_backup_that_is_being_made_is_not_mistaken_for_one_that_was_left(open_space, tmp_path):
     address = f"sqlite:{tmp_path / 'space.db'}"
     with open_space(address, channel="user") as space:
         note(space, "Bees hum.")

@@ -80,7 +80,7 @@ def test_what_no_workflow_makes_is_made_by_rules_unless_a_direct_call_is_spoken_
     assert made.fold("", [KNOWN]).text == "All of it."
 
 
-def test_workflows_lie_where_the_file_says(write, tmp_path):
+def test_workflows_are_where_the_file_says(write, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     write([{"type": "StaticResponse", "content": "A text about it."}], "elsewhere/text.yaml")
     config = {"fileMemoryWorkflowName": "text", "workflowsFolder": "elsewhere"}

@@ -218,7 +218,7 @@ def test_bundles_before_a_lost_one_are_merged(tmp_path: Path, folder: Path) -> N
     assert bob.words() == {"Note 0."}
 
 
-def test_what_is_withheld_here_takes_no_bundle_from_the_remote(tmp_path: Path, repository: Path) -> None:
+def test_withheld_objects_remove_no_remote_bundle(tmp_path: Path, repository: Path) -> None:
     ada, bob, late = (Clone(tmp_path, name, repository) for name in ("ada", "bob", "late"))
     gone = ada.tell("Erased at Bob's.", "a.md")
     ada.sync(SyncWishes(fetch=False))
@@ -278,9 +278,7 @@ def test_signers_that_are_missing_are_an_error(tmp_path: Path, folder: Path) -> 
         ada.sync(SyncWishes(signers=tmp_path / "nowhere"))
 
 
-def test_repetitive_words_are_packed_so_that_others_read_them(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repetitive_text_compresses_readably(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundles, "UNBOUNDED_BYTES", 1_000)
     ada, bob = Clone(tmp_path, "ada", folder), Clone(tmp_path, "bob", folder)
     words = "spam and eggs " * 20_000

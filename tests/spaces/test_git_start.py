@@ -111,7 +111,7 @@ def test_git_of_a_relative_folder_is_not_started(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["GIT_DIR", "GIT_CONFIG_PARAMETERS", "GIT_EXEC_PATH", "GIT_ALLOW_PROTOCOL"])
-def test_variables_that_lead_git_elsewhere_are_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_lead_git_elsewhere_are_omitted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "/elsewhere")
     for environment in (git_start.isolated_environment(), git_start.user_environment(), git_start.remote_environment()):
         assert environment.get(name) != "/elsewhere"

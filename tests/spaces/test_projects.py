@@ -82,7 +82,7 @@ def test_no_project_id_leaves_the_folder(spaces, project, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_project_that_is_not_there_is_lent_to_nobody_who_makes_none(spaces, tmp_path):
+def test_missing_project_is_not_created_by_a_read(spaces, tmp_path):
     with pytest.raises(UnknownProject, match="'acme'") as unknown, spaces.engine("acme", create=False):
         pass
     assert "index something" in unknown.value.hint
@@ -128,7 +128,7 @@ def test_many_threads_use_many_projects_at_once(tmp_path):
     )
 
 
-def test_projects_lie_in_the_data_folder_where_nothing_else_is_said(tmp_path, monkeypatch):
+def test_projects_default_to_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
     with treering.open_projects(background=False, embedder=HashingEmbedder()) as memory:
         memory.index("acme", ["A note."])

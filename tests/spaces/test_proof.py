@@ -87,7 +87,7 @@ def test_a_proof_cut_anywhere_is_refused(text):
             verified(text[:end])
 
 
-def test_a_forger_who_writes_the_digest_anew_is_refused(text):
+def test_a_forger_who_writes_the_digest_again_is_refused(text):
     proof = read_proof(text)
     for change in (_other_text, _other_object, _other_status, _other_actor, _event_left_out, _cites_what_is_not_there):
         copy = json.loads(text)
@@ -113,7 +113,7 @@ def test_a_log_made_up_from_its_beginning_is_refused_by_an_anchor(filled, text):
     verified(text, anchor)
 
 
-def test_an_older_state_of_an_object_is_refused_where_the_log_tells_of_a_newer(filled):
+def test_an_older_state_of_an_object_is_refused_where_the_log_mentions_a_newer(filled):
     old = json.loads(filled.perform("prove", input=ASKED).proof)
     note(filled, "Retries are tried five times, with “quotes” and ünïcode.", origin="a.md")
     new = json.loads(filled.perform("prove", input=ASKED).proof)
@@ -149,7 +149,7 @@ def test_lines_of_a_file_that_differs_between_branches_are_compared_too(open_spa
     assert (agree > 0, problems) == (True, [])
 
 
-def test_lines_that_say_something_else_in_the_clone_are_told(open_space, clone):
+def test_lines_that_say_something_else_in_the_clone_are_reported(open_space, clone):
     space = open_space()
     space.ingest("repo", input={"path": str(clone)})
     proof = json.loads(space.perform("prove", input=ASKED).proof)

@@ -60,7 +60,7 @@ def test_paths_stay_as_they_are(path):
     assert settings(data_dir="/data").space_address(path) == file_address(path)
 
 
-def test_what_is_asked_for_comes_before_the_variable_and_that_before_the_folder():
+def test_what_is_requested_comes_before_the_variable_and_that_before_the_folder():
     assert settings(space="sqlite:/env.db").space_address("sqlite:/mine.db") == file_address("/mine.db")
     assert settings(space="sqlite:/env.db").space_address() == file_address("/env.db")
     assert settings().space_address() == settings().own_space == file_address(HERE / ".treering/treering.db")
@@ -99,7 +99,7 @@ def touch(address):
     address.file.touch()
 
 
-def test_all_work_trees_of_a_repository_use_one_space_wherever_they_lie(repository, tmp_path):
+def test_all_work_trees_of_a_repository_use_one_space_wherever_they_are(repository, tmp_path):
     repository.git("worktree", "add", "-q", "-b", "feature/x", str(tmp_path / "elsewhere" / "x"))
     main = file_address(repository.folder / ".treering/treering.db")
     assert space_at(repository.folder / "src").address == main  # to be made

@@ -137,7 +137,7 @@ def grown(first: Replica, *names: str) -> list[Replica]:
     return copies
 
 
-def test_each_of_two_people_reads_a_branch_of_their_own_and_both_stand_in_both_spaces() -> None:
+def test_each_of_two_people_reads_a_branch_of_their_own_and_both_are_in_both_spaces() -> None:
     first = Replica("first", 0)
     first.read_branch("main", "one two")
     ada, bob = grown(first, "ada", "bob")
@@ -167,7 +167,7 @@ def test_people_who_never_met_and_read_different_branches_of_one_repository_know
     assert ada.ledger.get(fact.id).status == "active", "its words stand on feature/b"
 
 
-def test_a_file_that_one_reader_knew_on_every_branch_stands_on_the_branches_which_that_reader_knew() -> None:
+def test_a_file_that_one_reader_knew_on_every_branch_is_on_the_branches_which_that_reader_knew() -> None:
     ada, bob, eve = Replica("ada", 0), Replica("bob", 0), Replica("eve", 0)
     ada.read_branch("main", "one")
     ada.read_branch("main", "ours", "ada.py")
@@ -208,7 +208,7 @@ def test_who_changes_a_file_knowing_one_branch_does_not_change_the_branch_that_a
     assert alike(ada, bob)
 
 
-def test_a_branch_that_somebody_reads_who_knew_a_file_everywhere_has_it_too() -> None:
+def test_a_branch_that_someone_reads_who_knew_a_file_everywhere_has_it_too() -> None:
     first = Replica("first", 0)
     first.read_branch("main", "one")
     ada, bob = grown(first, "ada", "bob")
@@ -700,7 +700,7 @@ def test_merge_of_copies_settles_only_what_changed_since() -> None:
     assert alike(one, third)
 
 
-def test_what_a_policy_kept_private_comes_once_it_does_not_and_a_log_that_went_another_way_is_read_anew() -> None:
+def test_what_a_policy_kept_private_comes_once_it_does_not_and_a_log_that_went_another_way_is_read_again() -> None:
     one, other = Replica("one", 0), Replica("other", 0)
     other.ledger.change_policy(Policy(private_scopes=frozenset({"/me"})), by=ADA)
     other.ledger.commit(other.make.patch(other.make.source("Mine.", origin="m.md", scope="/me")))
@@ -782,7 +782,7 @@ def test_erasure_receipt_names_the_copy_that_a_merge_archived(tmp_path: Path) ->
         assert b"quetzalcoatlus" not in file.read_bytes()
 
 
-def test_what_lies_in_a_private_scope_does_not_come(tmp_path: Path) -> None:
+def test_what_is_in_a_private_scope_does_not_come(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
     note(ours, "Something.", "first")
     make = Builder(SteppingClock(START, seed="p"))

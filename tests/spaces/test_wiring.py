@@ -41,7 +41,7 @@ def test_another_database_is_one_entry_in_the_table(tmp_path):
     assert (tmp_path / "host.db").is_file()
 
 
-def test_an_unknown_backend_tells_the_known_ones_and_no_password(tmp_path):
+def test_an_unknown_backend_reports_the_known_ones_and_no_password(tmp_path):
     with pytest.raises(UnknownBackend) as caught:
         open_engine(opening("postgres://ada:hunter2@db/x", tmp_path))
     assert caught.value.details == {"given": "postgres", "known": ["postgresql", "sqlite"]}
@@ -96,7 +96,7 @@ def test_two_spaces_in_memory_are_two(open_space):
     assert records(other) == []
 
 
-def test_a_space_is_kept_in_one_file_and_its_folder_is_made(tmp_path):
+def test_space_is_one_file_in_a_new_folder(tmp_path):
     path = tmp_path / "deep" / "space.db"
     with open_space(f"sqlite:{path}") as space:
         known = decide(space, "SQLite")
@@ -238,7 +238,7 @@ class TestPolicy:
             assert own.lint("audit").verified
             assert own.lint("audit", scope="/below").events == ()
 
-    def test_the_log_tells_of_the_policy_to_who_asks_at_the_root(self, tmp_path):
+    def test_the_log_mentions_the_policy_to_who_asks_at_the_root(self, tmp_path):
         with open_space(policy=_written(tmp_path / "p.toml", 'direct_channels = ["user"]\n')) as space:
             (line,) = space.lint("audit").events
             assert "policy_changed policy: Read from the policy file p.toml." in line

@@ -159,7 +159,7 @@ def test_a_key_opens_until_the_moment_it_expires(keys):
     assert holder_of(shown, keys, clock=At(key.expires)) is None
 
 
-def test_where_there_are_no_keys_that_is_told(tmp_path):
+def test_missing_keys_are_reported(tmp_path):
     with pytest.raises(NotFound, match="no access keys"):
         open_access_keys(file_address(tmp_path / "none.db"), create=False)
     assert not (tmp_path / "none.db").exists()

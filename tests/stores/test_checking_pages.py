@@ -66,7 +66,7 @@ def test_a_write_that_failed_leaves_no_damage_to_be_found(address):
     space.ledger.close()
 
 
-def test_full_text_that_was_damaged_is_found(tmp_path):
+def test_damaged_full_text_is_detected(tmp_path):
     space = open_space(str(tmp_path / "space.db"))
     space.commit(space.make.source("Bees hum."))
     space.find("bees")

@@ -139,7 +139,7 @@ def test_a_row_that_does_not_parse_is_named(original, tmp_path, open_space):
 
 
 @pytest.mark.parametrize(("column", "value"), [("type", "{"), ("channel", "")])
-def test_a_row_of_a_type_or_channel_that_there_is_not_is_left_out_and_named(column, value):
+def test_a_row_of_a_type_or_channel_that_there_is_not_is_omitted_and_named(column, value):
     with open_space(":memory:", channel="user") as space:
         space.ingest("source", input={"items": [{"text": "Bees hum."}, {"text": "Bees sting.", "origin": "other"}]})
         changed = space.query("search", input={"text": "sting"}).hits[0].object_id

@@ -50,7 +50,7 @@ def commands():
 
 
 @pytest.mark.parametrize("where", commands())
-def test_the_command_that_starts_a_server_is_one_that_the_command_line_takes(where):
+def test_server_start_command_is_valid(where):
     name, *arguments = commands()[where]
     command = get_command(command_line()).commands[name]
     with command.make_context(name, arguments, resilient_parsing=False) as context:

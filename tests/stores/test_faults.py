@@ -62,7 +62,7 @@ def kill_writers(path: Path, rounds: int) -> None:
         check_all_there(path, known)
 
 
-def test_what_was_acknowledged_survives_the_killing_of_its_writer(path: Path) -> None:
+def test_acknowledged_write_survives_a_killed_writer(path: Path) -> None:
     kill_writers(path, rounds=10)
 
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_database_is_left_alone(path: Path, content: bytes) ->
     assert path.read_bytes() == content
 
 
-def test_a_folder_is_no_space(tmp_path: Path) -> None:
+def test_folder_is_not_a_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file" / "space.db"):
         with pytest.raises(Unavailable) as refused:

@@ -54,7 +54,7 @@ def coordinator():
         yield connection
 
 
-def test_every_table_is_distributed_by_the_space_and_all_lie_together(coordinator):
+def test_every_table_is_distributed_by_the_space_and_all_are_together(coordinator):
     rows = coordinator.execute("SELECT table_name::text, distribution_column, colocation_id FROM citus_tables")
     found = {name.removeprefix("treering."): (column, group) for name, column, group in rows}
     assert {found[table][0] for table in TABLES} == {"space"}
@@ -75,7 +75,7 @@ def test_ordinary_role_sees_only_its_space(coordinator):
             assert opened.lint("audit").verified
 
 
-def test_a_space_lies_on_one_server(coordinator):
+def test_space_is_on_one_server(coordinator):
     space, make = new_space(), Builder(SteppingClock())
     with closing(treering.open_ledger(address(space))) as ledger:
         ledger.commit(make.patch(make.node("Hive")))

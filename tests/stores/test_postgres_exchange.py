@@ -24,7 +24,7 @@ def prepared(connection):
     return dict(connection.execute("SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements"))
 
 
-def test_each_statement_gives_its_rows_in_order(connection):
+def test_each_statement_returns_its_rows_in_order(connection):
     statements = [
         ("SELECT generate_series(1, %(upto)s)", {"upto": 2}),
         ("SET LOCAL work_mem = '8MB'", {}),

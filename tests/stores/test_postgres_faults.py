@@ -53,7 +53,7 @@ def kill_writers(server, rounds):
         check_all_there(server, space, known)
 
 
-def test_what_was_acknowledged_survives_the_killing_of_its_writer(server):
+def test_acknowledged_write_survives_a_killed_writer(server):
     kill_writers(server, rounds=4)
 
 
@@ -281,7 +281,7 @@ class TestRowLevelSecurity:
             transaction.later("DELETE FROM objects WHERE space = %(foreign)s", foreign=foreign)
         assert PostgresLedger(other, clock=SteppingClock()).verify().seq == 1
 
-    def test_a_connection_that_names_no_space_sees_nothing(self, spaces, server):
+    def test_connection_without_a_space_sees_nothing(self, spaces, server):
         with psycopg.connect(server.url()) as connection:
             assert connection.execute("SELECT count(*) FROM treering.objects").fetchone() == (0,)
 

@@ -143,7 +143,7 @@ def test_a_walk_asks_the_server_nothing_and_names_are_one_question(space, sent):
     assert len(view.statements([key]).subject) > 0
 
 
-def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(opening, name, sent):
+def test_view_and_search_take_few_statements(opening, name, sent):
     here, there = opening(name), opening(name)
     for n in range(3):
         here.commit(*(here.make.source(_MET, origin=f"{n}/{m}", scope=f"/{m}") for m in range(20)))
@@ -216,7 +216,7 @@ def test_a_name_may_be_long_or_odd(space, odd):
     require_what_a_rebuild_would_make(space)
 
 
-def test_workers_that_embed_the_same_texts_at_once_keep_each_once(opening, name):
+def test_concurrent_workers_store_each_vector_once(opening, name):
     workers = [opening(name) for _ in range(3)]
     first = workers[0]
     first.commit(*(first.make.source(f"Bees hum {n} songs.", origin=str(n)) for n in range(12)))

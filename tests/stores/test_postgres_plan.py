@@ -161,7 +161,7 @@ def test_missing_row_level_security_is_reported(server, space):
 
 
 @pytest.mark.nightly
-def test_the_partitions_lie_on_the_disks_that_were_named_and_the_space_goes_on(server, space):
+def test_the_partitions_are_on_the_disks_that_were_named_and_the_space_goes_on(server, space):
     name, make = space
     with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
         connection.execute("SET allow_in_place_tablespaces = on")

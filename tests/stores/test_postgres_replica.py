@@ -72,7 +72,7 @@ def place(server, replica):
     return name
 
 
-def test_a_replica_answers_and_tells_how_late_it_may_be(server, replica, place):
+def test_a_replica_answers_and_reports_how_late_it_may_be(server, replica, place):
     with open_space(address(server, replica, place)) as space:
         texts, told = found(space)
         assert texts == ["Bees hum."]
@@ -81,14 +81,14 @@ def test_a_replica_answers_and_tells_how_late_it_may_be(server, replica, place):
         assert 0 < told.seconds < 5
 
 
-def test_an_answer_of_now_tells_of_no_replica(server, place):
+def test_an_answer_of_now_mentions_no_replica(server, place):
     with open_space(server.url(space=place)) as space:
         report = space.query("search", input={"text": "bees"})
         assert report.replica is None
         assert "replica" not in report.model_dump()
 
 
-def test_a_replica_that_is_behind_tells_by_how_much(server, replica, place):
+def test_a_replica_that_is_behind_reports_by_how_much(server, replica, place):
     with (
         open_space(address(server, replica, place, replica_lag="600")) as space,
         open_space(server.url(space=place)) as other,

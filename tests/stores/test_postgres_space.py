@@ -59,7 +59,7 @@ def test_a_space_on_a_server_is_not_copied_as_a_file(address, tmp_path):
     assert "pg_dump" in caught.value.hint
 
 
-def test_the_memory_of_a_project_lies_in_a_space_on_a_server(address):
+def test_the_memory_of_a_project_is_in_a_space_on_a_server(address):
     @contextmanager
     def engine_of(_, *, create):
         with open_space(address, create=create, channel="user") as space:
@@ -74,7 +74,7 @@ def test_the_memory_of_a_project_lies_in_a_space_on_a_server(address):
     assert (slow["docs"], banned["docs"]) == ([], ["The gateway bans clients."])
 
 
-def test_the_memory_of_a_discussion_lies_in_a_space_on_a_server(address, tmp_path, monkeypatch, capsys):
+def test_the_memory_of_a_discussion_is_in_a_space_on_a_server(address, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TREERING_SPACE", address)
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
@@ -132,7 +132,7 @@ def repository(address, tmp_path, monkeypatch):
     return scratch
 
 
-def test_a_check_tells_what_a_change_does_to_what_a_space_on_a_server_knows(repository, capsys):
+def test_a_check_reports_what_a_change_does_to_what_a_space_on_a_server_knows(repository, capsys):
     repository.git("switch", "-q", "-c", "feature")
     repository.commit({"docs/queue.md": "# Queue\n\nThe queue keeps clover messages for a day.\n"})
     capsys.readouterr()
@@ -143,7 +143,7 @@ def test_a_check_tells_what_a_change_does_to_what_a_space_on_a_server_knows(repo
     ]
 
 
-def test_what_a_branch_changed_is_told_there_and_not_on_the_branch_that_it_left(repository, address, capsys):
+def test_what_a_branch_changed_is_reported_there_and_not_on_the_branch_that_it_left(repository, address, capsys):
     repository.git("switch", "-q", "-c", "feature")
     repository.commit({"docs/queue.md": "# Queue\n\nThe queue keeps clover messages for a day.\n"})
     with open_space(address, channel="user", actor="ada") as space:
@@ -182,7 +182,7 @@ def test_a_file_is_merged_into_a_space_on_a_server_and_the_other_way_round(addre
         assert difference(ours, theirs).differences == ()
 
 
-def test_branches_that_two_people_read_stand_in_the_merged_space_on_a_server(repository, address, tmp_path):
+def test_branches_that_two_people_read_are_in_the_merged_space_on_a_server(repository, address, tmp_path):
     file = f"sqlite:{tmp_path / 'bob.db'}"
     treering.move(address, file)
     repository.git("switch", "-q", "-c", "feature")
@@ -198,9 +198,7 @@ def test_branches_that_two_people_read_stand_in_the_merged_space_on_a_server(rep
         assert space.lint("reindex").differences == ()
 
 
-def test_of_two_spaces_that_read_a_repository_apart_each_stands_on_the_branch_that_it_read(
-    repository, address, tmp_path
-):
+def test_of_two_spaces_that_read_a_repository_apart_each_is_on_the_branch_that_it_read(repository, address, tmp_path):
     file = f"sqlite:{tmp_path / 'bob.db'}"
     repository.git("switch", "-q", "-c", "feature")
     repository.commit({"docs/bob.md": "# Bob\n\nBob keeps clover.\n"})

@@ -165,7 +165,7 @@ class TestBacklog:
             backlog.done(one)
             assert backlog.waiting() == 1
 
-    def test_work_that_is_promised_again_while_somebody_is_at_it_is_done_again(self, server):
+    def test_work_that_is_promised_again_while_someone_is_at_it_is_done_again(self, server):
         with process(server, new_space()) as opened:
             claim = opened.backlog.promise(MEMORIES, "one", "ada", seconds=60)
             opened.backlog.promise(MEMORIES, "one", "bob", seconds=0)

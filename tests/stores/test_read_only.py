@@ -128,7 +128,7 @@ def test_a_space_on_a_read_only_medium_obeys_the_policy_it_holds_and_else_that_o
         check_writes(space)
 
 
-def test_a_log_that_is_not_merged_is_not_left_out_on_a_read_only_medium(open_space, medium, tmp_path):
+def test_read_only_medium_includes_an_unmerged_log(open_space, medium, tmp_path):
     folder, freeze = medium
     space = open_space(f"sqlite:{tmp_path / 'space.db'}")
     note(space, "Bees hum.")

@@ -91,7 +91,7 @@ def test_free_pages_with_content_are_not_cleared(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_the_log_is_empty_until_somebody_writes(tmp_path):
+def test_the_log_is_empty_until_someone_writes(tmp_path):
     connection = database(tmp_path / "a.db")
     assert not is_log_empty(connection)
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -42,7 +42,7 @@ def test_a_copy_is_a_space_of_its_own(tmp_path, needs, clock):
     copy.close()
 
 
-def test_closing_releases_every_file_and_twice_is_harmless(tmp_path, needs):
+def test_closing_twice_releases_every_file(tmp_path, needs):
     stores = open_stores(file_address(tmp_path / "space.db"), needs)
     stores.close()
     stores.close()

@@ -289,7 +289,7 @@ def test_a_manifest_that_contradicts_what_a_person_said_is_contested(shop):
     assert (one["rule"], one["path"], one["title"]) == ("contested", "pyproject.toml", "Python")
 
 
-def test_work_that_a_commit_or_the_request_closes_is_told_with_the_command_that_resolves_it(shop):
+def test_work_that_a_commit_or_the_request_closes_is_reported_with_the_command_that_resolves_it(shop):
     shop.done("init")
     shop.done("crystallize", "--kind", "bug", "--title", "Sessions are lost (#12)")
     change(shop, "src/acme/sessions.py", "Open the file.", "Open it.", text="Keep sessions\n\nFixes #12 and #13.")
@@ -301,7 +301,7 @@ def test_work_that_a_commit_or_the_request_closes_is_told_with_the_command_that_
     assert not [one for one in findings(shop) if one["id"]]
 
 
-def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_built_anew(shop):
+def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_rebuilt(shop):
     git(shop, "checkout", "-q", "main")
     shop.done("init")
     shop.done("ingest", ".")
@@ -340,7 +340,7 @@ def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what
 # Which change, and when it fails.
 
 
-def test_what_lies_uncommitted_is_checked_where_it_is_asked_for(shop):
+def test_what_lies_uncommitted_is_checked_where_it_is_requested(shop):
     file = shop.folder / "docs/decisions/0001-sessions.md"
     file.write_text(RECORD.replace("one SQLite file", "Redis"))
     assert findings(shop) == []
@@ -424,7 +424,7 @@ def test_a_base_that_only_the_remote_has_is_found_there_and_an_unknown_one_is_re
     assert (told.code, "'nowhere'" in told.err) == (3, True)
 
 
-def test_a_clone_without_the_common_history_is_told_how_to_fetch_it(shop):
+def test_shallow_clone_error_states_how_to_fetch(shop):
     change(shop, "src/acme/sessions.py", "Open the file.", "Open it.")
     clone = shop.folder.parent / "shallow"
     git(shop, "clone", "-q", "--depth=1", "--no-single-branch", f"file://{shop.folder}", str(clone))
@@ -447,7 +447,7 @@ HOSTILE = (
 )
 
 
-def test_annotations_of_github_stand_at_the_lines_and_nothing_in_them_is_a_command(shop):
+def test_annotations_of_github_are_at_the_lines_and_nothing_in_them_is_a_command(shop):
     git(shop, "checkout", "-q", "main")
     shop.commit({"docs/decisions/0003-a,b.md": HOSTILE})
     git(shop, "checkout", "-q", "-B", "feature")

@@ -181,7 +181,7 @@ def test_a_client_is_connected_to_the_space_of_the_folder_and_disconnected(folde
 
 
 @pytest.mark.parametrize("flag", ["--dry-run", "--print"])
-def test_what_would_be_written_is_told_and_nothing_is_changed(folder, capsys, flag):
+def test_what_would_be_written_is_reported_and_nothing_is_changed(folder, capsys, flag):
     assert run(["connect", "gemini-cli", flag]) == 0
     printed = capsys.readouterr().out
     assert ".gemini/settings.json" in printed
@@ -283,7 +283,7 @@ def test_clients_that_keep_no_transcript_are_answered_all_the_same(folder, clien
 
 
 @pytest.mark.parametrize("client", ["codex", "cursor"])
-def test_hooks_of_codex_and_cursor_are_told_of_and_can_be_left_out(folder, capsys, client):
+def test_hooks_of_codex_and_cursor_are_told_of_and_can_be_omitted(folder, capsys, client):
     assert run(["connect", client, "--print"]) == 0
     assert f".{client}/hooks.json" in capsys.readouterr().out
     assert run(["connect", client, "--dry-run"]) == 0
@@ -451,7 +451,7 @@ def test_a_transcript_becomes_a_discussion_and_grows_by_what_is_new(folder, tmp_
     assert discussions(capsys) == {session: 4}
 
 
-def test_a_kept_session_leaves_out_erased_turns(folder, tmp_path, capsys):
+def test_a_kept_session_omits_erased_turns(folder, tmp_path, capsys):
     file = tmp_path / "session.jsonl"
     card = "Mila Orlov pays with the corporate card ending 4242"
     session = transcript(file, [("user", card), ("assistant", "Noted the card.")])
@@ -527,7 +527,7 @@ def test_a_transcript_that_is_not_there_is_no_error_of_the_session(folder, given
     assert hook("keep", given, folder) == {}
 
 
-def test_status_tells_what_is_in_the_space_what_is_stale_and_who_wrote_last(folder, capsys):
+def test_status_reports_what_is_in_the_space_what_is_stale_and_who_wrote_last(folder, capsys):
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user", actor="ada") as space:
         kept = note(space, "Fetches are tried three times.", origin="docs/fetch.md")
         decide(space, "Fetches are bounded", kept, status="active")
@@ -657,7 +657,7 @@ def context_of(answer):
     return answer.get("hookSpecificOutput", answer).get("additionalContext", answer.get("additional_context", ""))
 
 
-def test_before_an_edit_a_session_is_told_once_what_governs_the_file(shop):
+def test_edit_hook_shows_rules_once(shop):
     text = before_edit(shop, "src/shop/basket.py")
     assert "Decision: Baskets hold three things" in text
     assert "Constraint: Every price must be a whole number of cents. (in src/shop) (candidate)" in text
@@ -787,7 +787,7 @@ def test_without_a_session_where_feedback_is_off_and_after_an_erasure_nothing_is
     assert verdicts(shop) == {}
 
 
-def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_out(shop):
+def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_omitted(shop):
     kept = ready_folder(shop / ".treering/treering.db")
     asked_over_mcp(shop, "LIMIT total_of prices")
     line = (kept / "answers.jsonl").read_bytes()
@@ -801,13 +801,13 @@ def test_what_was_noted_of_answers_is_bounded_and_what_cannot_be_read_is_left_ou
     assert "Baskets" in before_edit(shop, "src/shop/basket.py")
 
 
-def test_before_an_edit_of_what_nothing_governs_nothing_is_told(shop, tmp_path):
+def test_before_an_edit_of_what_nothing_governs_nothing_is_reported(shop, tmp_path):
     assert before_edit(shop, "web/start.ts") == ""
     assert before_edit(shop, str(tmp_path / "elsewhere.py")) == ""
     assert hook("edit", {"cwd": str(shop), "tool_input": "not an object"}, shop) == {}
 
 
-def test_a_patch_of_codex_tells_which_files_it_edits(shop):
+def test_a_patch_of_codex_reports_which_files_it_edits(shop):
     patch = "*** Begin Patch\n*** Update File: src/shop/basket.py\n@@\n-LIMIT = 3\n+LIMIT = 4\n*** End Patch\n"
     given = {"hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": str(shop), "tool_name": "apply_patch"}
     answer = hook("edit", {**given, "tool_input": {"command": patch}}, shop)
@@ -815,13 +815,13 @@ def test_a_patch_of_codex_tells_which_files_it_edits(shop):
     assert "Baskets hold three things" in context_of(answer)
 
 
-def test_cursor_is_told_what_governs_a_file_once_it_has_read_it(shop):
+def test_cursor_gets_rules_after_reading_a_file(shop):
     given = {"hook_event_name": "postToolUse", "conversation_id": SESSION, "workspace_roots": [str(shop)]}
     given |= {"tool_name": "Read", "tool_input": json.dumps({"file_path": str(shop / "src/shop/basket.py")})}
     assert "Baskets hold three things" in hook("edit", given, shop)["additional_context"]
 
 
-def test_what_was_erased_is_not_told_before_an_edit(shop):
+def test_edit_hook_omits_erased_content(shop):
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
         assert "Baskets" in before_edit(shop, "src/shop/basket.py")
@@ -846,13 +846,13 @@ def test_on_a_prompt_a_session_is_told_what_truly_speaks_of_it_and_else_nothing(
     assert hook("prompt", {"cwd": str(shop), "prompt": None}, shop) == {}
 
 
-def test_what_hooks_told_before_is_no_part_of_a_prompt(shop):
+def test_earlier_hook_output_is_not_part_of_a_prompt(shop):
     told = "Who restored the mosaic of the fountain?"
     assert on_prompt(shop, f"<hook_context>{told}</hook_context>\n\nHello.") == ""
     assert on_prompt(shop, f"{fence(told, origin='treering')}\n\nHello.") == ""
 
 
-def test_what_a_session_began_with_is_not_told_again(shop):
+def test_brief_is_not_repeated_in_a_session(shop):
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
     for source in ("startup", "clear", "compact"):
         told = context_of(hook("begin", {**begin, "source": source}, shop))
@@ -930,19 +930,19 @@ def test_resumed_session_gets_only_what_changed(shop):
     assert "mosaic" not in told
 
 
-def test_subagent_is_not_told_the_brief(shop):
+def test_subagent_gets_no_brief(shop):
     given = {"hook_event_name": "SessionStart", "cwd": str(shop), "session_id": "one", "agent_id": "a1"}
     assert hook("begin", given, shop) == {}
 
 
-def test_decision_whose_lines_were_edited_is_told_as_stale(shop):
+def test_decision_whose_lines_were_edited_is_reported_as_stale(shop):
     (shop / "src/shop/basket.py").write_text("LIMIT = 4\n")
     begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop), "source": "startup"}
     told = context_of(hook("begin", begin, shop))
     assert "Baskets hold three things (changed since: these lines of src/shop/basket.py are gone)" in told
 
 
-def test_what_was_recorded_during_a_session_is_told_in_it(shop):
+def test_knowledge_of_a_session_is_shown_in_it(shop):
     asked = "What grows in the orchard, quinces?"
     assert on_prompt(shop, asked) == ""
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
@@ -950,7 +950,7 @@ def test_what_was_recorded_during_a_session_is_told_in_it(shop):
     assert "quinces" in on_prompt(shop, asked)
 
 
-def test_a_decision_of_a_file_is_told_in_words_said_once(folder):
+def test_a_decision_of_a_file_is_reported_in_words_said_once(folder):
     (folder / "docs/decisions").mkdir(parents=True)
     record = "# Sessions in one file\n\nStatus: accepted\n\n## Decision\n\nOnly `src/sessions.py` opens the file.\n"
     (folder / "docs/decisions/0009-sessions.md").write_text(record)
@@ -977,7 +977,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("client", FAILURES)
-def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(shop, client):
+def test_failure_shows_lessons_from_the_same_failure(shop, client):
     text = context_of(hook("failure", {"session_id": client, "cwd": str(shop), **FAILURES[client]}, shop))
     assert LEARNED in text
     assert "busy timeout" in text
@@ -992,11 +992,11 @@ def test_after_a_failure_a_session_is_told_what_was_learned_from_the_same_one(sh
         {"hook_event_name": "PostToolUseFailure", "error": "Exit code 1\nNameError: name 'x' is not defined"},
     ],
 )
-def test_after_what_did_not_fail_or_failed_otherwise_nothing_is_told(shop, given):
+def test_after_what_did_not_fail_or_failed_otherwise_nothing_is_reported(shop, given):
     assert hook("failure", {"session_id": "one", "cwd": str(shop), **given}, shop) == {}
 
 
-def test_no_hook_tells_more_than_its_tokens(shop):
+def test_hooks_stay_within_their_token_limit(shop):
     with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
         (item,) = [one for one in all_of(space, "knowledge") if one.title == "Baskets hold three things"]
         for number in range(5):
@@ -1020,7 +1020,7 @@ def test_each_hook_can_be_turned_off_alone(shop, word, monkeypatch):
     assert [one for one, has in answered.items() if not has] == [word]
 
 
-def test_a_hook_is_left_out_where_a_person_says_so_and_an_unknown_one_is_refused(folder, capsys):
+def test_a_hook_is_omitted_where_a_person_says_so_and_an_unknown_one_is_refused(folder, capsys):
     assert run(["connect", "claude-code", "--without", "prompt", "--without", "edit"]) == 0
     text = (folder / ".claude/settings.local.json").read_text()
     assert [word for word in ("begin", "keep", "edit", "prompt", "failure") if f"session {word}" in text] == [
@@ -1033,13 +1033,13 @@ def test_a_hook_is_left_out_where_a_person_says_so_and_an_unknown_one_is_refused
 
 
 @pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
-def test_hook_without_a_space_tells_nothing(tmp_path, word):
+def test_hook_without_a_space_prints_nothing(tmp_path, word):
     given = {"tool_input": {"file_path": "src/shop/basket.py"}, "prompt": "The mosaic", **FAILURES["claude-code"]}
     assert hook(word, {**given, "cwd": str(tmp_path)}, tmp_path) == {}
 
 
 @pytest.mark.parametrize("word", ["edit", "prompt", "failure"])
-def test_subagents_are_told_nothing(shop, word):
+def test_subagents_get_no_context(shop, word):
     given = {"session_id": "one", "cwd": str(shop), "prompt": "Who restored the mosaic of the fountain?"}
     given |= {"tool_input": {"file_path": "src/shop/basket.py"}, **FAILURES["claude-code"]}
     assert hook(word, {**given, "agent_id": "a1", "agent_type": "Explore"}, shop) == {}

@@ -140,7 +140,7 @@ def test_a_file_without_a_conversation_makes_nothing(desk, text, said):
     assert not (desk.folder / ".treering").exists()
 
 
-def test_what_could_not_be_read_is_told(desk):
+def test_unreadable_items_are_reported(desk):
     desk.write({"cut.jsonl": f"{json.dumps(CHAT[0])}\n{json.dumps(CHAT[1])}\n{{cut\n"})
     told = desk.done("discussion", "record", "lamp", "cut.jsonl")
     assert "note: line 3" in told.out

@@ -53,7 +53,7 @@ def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
                 assert flag in known, example
 
 
-def test_every_command_stands_in_one_group_of_the_help(stage: Stage) -> None:
+def test_every_command_is_in_one_help_group(stage: Stage) -> None:
     grouped = [name for names in command_groups().values() for name in names]
     hint = "Name each command once in `_GROUPS` of surfaces/cli/help.py, or in the `HELP` of its extension."
     assert sorted(grouped) == sorted(typer.main.get_command(command_line()).commands), hint
@@ -103,7 +103,7 @@ FEATURES = tuple(
 
 
 @pytest.mark.parametrize("argument", ["version", "--version"])
-def test_the_version_is_told_without_loading_the_commands(argument: str) -> None:
+def test_the_version_is_reported_without_loading_the_commands(argument: str) -> None:
     program = (
         "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
         "places = ('treering.surfaces.cli.commands', 'treering.extensions.');"

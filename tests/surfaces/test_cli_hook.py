@@ -80,7 +80,7 @@ def test_without_a_space_nothing_is_done(repository, capsys):
     assert told(capsys, "hook", "status")["last_run"] == {}
 
 
-def test_a_run_that_failed_is_told_by_status(repository, capsys):
+def test_a_run_that_failed_is_reported_by_status(repository, capsys):
     (repository.folder / ".treering").mkdir()
     (repository.folder / ".treering" / "treering.db").write_text("This is not a space. " * 100)
     assert run(["hook", "run"]) == 0
@@ -98,7 +98,7 @@ def test_a_run_that_failed_is_told_by_status(repository, capsys):
         b"#!/bin/sh -e\n# no text: \xff\r\necho kept >> said\n\n",
     ],
 )
-def test_what_stands_in_a_hook_still_runs_and_is_put_back_byte_for_byte(repository, capsys, before):
+def test_what_is_in_a_hook_still_runs_and_is_put_back_byte_for_byte(repository, capsys, before):
     hook = repository.write(".git/hooks/post-commit", before)
     hook.chmod(0o750)
     assert run(["ingest", "."]) == 0
@@ -186,7 +186,7 @@ def remember(clone, monkeypatch, words):
         decide(space, words, note(space, words))
 
 
-def test_a_push_sends_what_is_known_and_a_pull_brings_it(team, capsys, monkeypatch):
+def test_push_sends_memory_and_pull_receives_it(team, capsys, monkeypatch):
     ada, bob, remote, branch = team
     for clone in (ada, bob):
         monkeypatch.chdir(clone.folder)
@@ -230,7 +230,7 @@ def test_a_push_to_another_remote_sends_no_memory_and_one_setting_turns_all_of_i
     assert in_git(ada, "push", "-q", "fork", branch).returncode == 0
 
 
-def test_a_remote_that_is_gone_and_a_secret_fail_no_push_and_are_told_by_status(team, capsys, monkeypatch, tmp_path):
+def test_failed_sync_blocks_no_push_and_is_in_the_status(team, capsys, monkeypatch, tmp_path):
     ada, _, remote, branch = team
     told(capsys, "hook", "install", "--sync", "origin")
     ada.write("keys.md", "# Keys\n\nAKIAQZ3VLXKDPT5M2WNB\n")

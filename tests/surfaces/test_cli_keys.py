@@ -54,7 +54,7 @@ def test_a_name_is_free_again_once_its_key_is_revoked(stage):
     assert [one["id"] for one in stage.json("key", "list")["keys"]] == [first, second]
 
 
-def test_a_key_lasts_as_long_as_it_is_told_to(stage):
+def test_key_expires_at_its_time(stage):
     now = datetime.now(UTC)
     for number, (text, lasts) in enumerate({"12h": timedelta(hours=12), "2w": timedelta(weeks=2)}.items()):
         until = datetime.fromisoformat(stage.json("key", "create", f"k{number}", "--expires", text)["expires"])
@@ -72,7 +72,7 @@ def test_a_name_that_could_deceive_is_refused(stage, name):
     assert stage.run("key", "create", "--", name).code == 2
 
 
-def test_what_is_wrong_is_told_with_what_to_do(stage):
+def test_error_states_the_fix(stage):
     assert stage.run("key", "list").code == 3
     assert "treering key create" in stage.run("key", "revoke", "ci").err
     stage.done("key", "create", "ci")

@@ -127,7 +127,7 @@ def test_a_wrong_command_line_is_refused(desk, arguments):
     assert told.err.startswith("error: ")
 
 
-def test_a_file_that_is_not_there_is_told(desk):
+def test_missing_file_is_reported(desk):
     told = supervise(desk, tickets="nowhere.yaml")
     assert told.code == 1
     assert "nowhere.yaml" in told.err

@@ -114,7 +114,7 @@ def other(repository, told, tmp_path):
         ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": "How long do lavender messages stay queued?"}),
     ],
 )
-def test_what_a_hook_tells_in_a_work_tree_is_what_holds_there(repository, other, word, given, monkeypatch):
+def test_hook_shows_the_state_of_its_work_tree(repository, other, word, given, monkeypatch):
     def said(folder, session="s1"):
         monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({**given, "session_id": session, "cwd": str(folder)})))
         out = io.StringIO()
@@ -203,7 +203,7 @@ def test_over_http_and_mcp_a_branch_is_asked_by_its_name_and_by_its_commit(serve
     assert any("all branches that were read" in one for one in free["warnings"])
 
 
-def test_over_http_and_mcp_what_stands_elsewhere_is_named_with_its_branch(server):
+def test_over_http_and_mcp_what_is_elsewhere_is_named_with_its_branch(server):
     shown = {at: over_http(server, "page", {"name": "docs/queue.md"}, at=at).json() for at in ("feature/x", "main")}
     assert (shown["feature/x"]["current"], shown["main"]["current"]) == (True, False)
     assert shown["main"]["note"] == "not on this branch (feature/x)"
@@ -217,7 +217,7 @@ def test_over_http_and_mcp_what_stands_elsewhere_is_named_with_its_branch(server
 
 
 @pytest.mark.parametrize(("mode", "given"), [*ASKED, ("page", {"name": "docs/queue.md"})])
-def test_a_branch_that_nobody_knows_is_a_clear_error_over_http_and_mcp(server, mode, given):
+def test_unknown_branch_is_a_clear_error_over_http_and_mcp(server, mode, given):
     answer = over_http(server, mode, given, at="feature/y")
     assert answer.status_code == 404, answer.text
     assert UNKNOWN in answer.text
@@ -253,7 +253,7 @@ def test_the_pages_show_what_holds_on_a_branch(server):
     assert "at=feature/x" in kept  # links lead on in the same tree
 
 
-def test_an_agent_whose_server_runs_in_a_work_tree_is_told_what_holds_there(repository, other, monkeypatch):
+def test_agent_in_a_work_tree_sees_its_state(repository, other, monkeypatch):
     def told(folder, **options):
         monkeypatch.chdir(folder)
         dispatcher = ToolDispatcher(f"sqlite:{repository.folder}/.treering/treering.db", files_below(folder))

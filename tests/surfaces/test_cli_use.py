@@ -116,7 +116,7 @@ def test_a_shell_completes_modes_and_kinds(line: str, found: set[str], stage: St
 
 
 @pytest.mark.parametrize("mode", ["context", "search", "recent"])
-def test_a_scope_in_which_nothing_lies_is_told(stage: Stage, mode: str) -> None:
+def test_a_scope_in_which_nothing_lies_is_reported(stage: Stage, mode: str) -> None:
     stage.done("ingest", "-", "--scope", "/acme/web", stdin="Releases are cut on Tuesdays.")
     stage.done("ingest", "-", stdin="Releases need two reviews.")
     words = [] if mode == "recent" else ["releases"]
@@ -153,7 +153,7 @@ def test_words_that_are_not_known_are_named_and_those_that_are(keys: Stage) -> N
     assert 'Not known here: "zorbl", "frobnicate".' in keys.run("query", "zorbl frobnicate").out
 
 
-def test_hits_that_are_only_the_nearest_are_told_to_be_that(keys: Stage) -> None:
+def test_weak_hits_are_reported_as_closest_matches(keys: Stage) -> None:
     foreign = keys.json("query", "--mode", "search", "the capital of Mongolia and its oldest monastery")
     assert foreign["hits"]
     assert foreign["warnings"][0] == (

@@ -113,7 +113,7 @@ def test_what_changes_in_a_folder_comes_in_by_itself(folder):
 
 
 @pytest.mark.nightly
-def test_a_repository_comes_in_with_its_commits_and_with_worktree_as_it_lies(folder):
+def test_a_repository_comes_in_with_its_commits_and_with_worktree_as_it_is(folder):
     repository = Scratch(folder)
     repository.commit({"limits.md": "# Limits\n\nThe limit is five.\n", ".gitignore": ".treering\n"})
     with watching(folder) as watcher:

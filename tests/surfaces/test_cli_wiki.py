@@ -147,7 +147,7 @@ def test_a_page_whose_file_is_gone_is_unresolved(home, capsys):
     assert "modules/shop-rules.md" in told(capsys, "build")["removed"]
 
 
-def test_a_dry_run_tells_and_writes_nothing(home, capsys):
+def test_dry_run_reports_without_writing(home, capsys):
     assert told(capsys, "build", "--dry-run")["written"]
     assert not (home / "shop" / "wiki").exists()
 

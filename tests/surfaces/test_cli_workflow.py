@@ -41,7 +41,7 @@ def test_a_discussion_needs_a_space(desk):
     assert "There is no space" in told.err
 
 
-def test_answers_written_beforehand_stand_for_models(desk):
+def test_answers_written_beforehand_represent_models(desk):
     desk.write({"one.json": '["yes", "of course"]', "by.yaml": "small: [a]\nlarge: [b]"})
     asked = ("workflow", "run", "asking.yaml", "--input", "Tea")
     assert desk.done(*asked, "--scripted", "one.json").out == "of course\n"
@@ -54,7 +54,7 @@ def test_answers_written_beforehand_stand_for_models(desk):
     assert "node 2 (second) (Standard): scripted has no answers left." in told.err
 
 
-def test_an_input_may_stand_in_a_file(desk):
+def test_input_may_be_a_file(desk):
     desk.write(
         {
             "tea.txt": "Tea {agent1Input}",
@@ -65,7 +65,7 @@ def test_an_input_may_stand_in_a_file(desk):
     assert desk.done("workflow", "run", "echo.yaml", "--input", "@tea.txt").out == "Tea {agent1Input}\n"
 
 
-def test_a_model_that_is_not_given_is_told_of_before_anything_runs(desk):
+def test_missing_model_is_reported_before_the_run(desk):
     told = desk.run("workflow", "run", "asking.yaml", "--input", "Tea")
     assert told.code == 2
     assert "node 1 (first), endpointName: no language model was given for its endpoint" in told.err
@@ -92,7 +92,7 @@ def test_a_wrong_command_line_says_what_is_wrong(desk, arguments, said):
     assert said in told.err
 
 
-def test_a_check_tells_what_a_workflow_needs(desk):
+def test_a_check_reports_what_a_workflow_needs(desk):
     assert desk.done("workflow", "check", "asking.yaml").out.splitlines() == [
         "ok, 2 nodes",
         "nodes: first (Standard), second (Standard)",
@@ -115,7 +115,7 @@ def test_a_check_lists_everything_that_is_wrong(desk):
     assert "node 2 (second), endpointName: unknown endpoint 'large'" in told.err
 
 
-def test_a_file_that_is_not_there_is_told_of(desk):
+def test_missing_file_is_reported_by_name(desk):
     assert "nowhere.yaml" in desk.run("workflow", "check", "nowhere.yaml").err
 
 

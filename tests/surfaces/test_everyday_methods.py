@@ -162,7 +162,7 @@ def test_show_finds_a_statement_by_its_title(space, name):
     assert (shown.object["id"], [one.rpartition("/")[2] for one in shown.evidence]) == (decided.id, ["notes.md:3"])
 
 
-def test_title_of_several_names_the_candidates(space):
+def test_ambiguous_title_names_the_candidates(space):
     space.decide("Ship on Tuesdays")
     space.decide("Ship on Fridays")
     for call in (space.show, space.undo, lambda name: space.replace(name, "Never ship")):

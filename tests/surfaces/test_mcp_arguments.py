@@ -41,7 +41,7 @@ def ask(tmp_path, monkeypatch):
         {"mode": "", "input": {"task": "buoy"}},
     ],
 )
-def test_call_is_read_without_fields_left_out(ask, arguments):
+def test_call_is_read_without_fields_omitted(ask, arguments):
     source = ask("query", mode="search", input={"text": "buoy"}).data["hits"][0]["object_id"]
     answer = ask("query", **json.loads(json.dumps(arguments).replace("{source}", source)))
 
@@ -58,7 +58,7 @@ def test_call_is_read_without_fields_left_out(ask, arguments):
         json.dumps({**LIGHT, "derived_from": None}),
     ],
 )
-def test_new_knowledge_is_read_without_fields_left_out(ask, given):
+def test_new_knowledge_is_read_without_fields_omitted(ask, given):
     answer = ask("crystallize", mode="knowledge", input=given)
 
     assert not answer.is_error, answer.text

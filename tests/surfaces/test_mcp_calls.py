@@ -95,7 +95,7 @@ def test_what_a_client_writes_is_written_in_its_name_as_an_agent(address):
     assert "mcp (agent) created act:" in line
 
 
-def test_progress_is_told_and_only_grows(address, tmp_path):
+def test_progress_is_reported_and_only_grows(address, tmp_path):
     root = shop(tmp_path)
 
     async def ingest(call):
@@ -112,7 +112,7 @@ def test_progress_is_told_and_only_grows(address, tmp_path):
     assert [step[0] for step in told] == sorted({step[0] for step in told})
 
 
-def test_work_in_several_parts_is_told_as_one_count():
+def test_work_in_several_parts_is_reported_as_one_count():
     watch, told = CallProgress(), []
 
     async def tell(done, total, what):
@@ -147,7 +147,7 @@ def test_progress_in_sending_survives_the_end_of_work():
     assert told == [3]
 
 
-def test_work_nobody_waits_for_stops_at_its_next_report():
+def test_abandoned_work_stops_at_its_next_report():
     watch = CallProgress()
     watch.report("reading", 1, 9)
 
@@ -206,7 +206,7 @@ def test_a_cancelled_call_that_waits_to_write_writes_nothing(address, tmp_path):
         assert "Cancelled" not in {change.title for change in space.query("recent").changes}
 
 
-def test_a_query_that_takes_longer_than_it_may_is_told_so_and_writing_is_not_bound_by_it(address):
+def test_query_timeout_does_not_apply_to_writes(address):
     async def ask(call):
         await call("ingest", "source", {"text": "Retry three times."})
         late = await call.result("query", "search", {"text": "retry"})
@@ -231,7 +231,7 @@ def test_a_query_that_takes_longer_than_it_may_is_told_so_and_writing_is_not_bou
         ("lint", "audit", {}),
     ],
 )
-def test_answers_stay_within_their_bound_and_name_what_they_leave_out(address, verb, mode, given, bound):
+def test_answers_stay_within_their_bound_and_name_what_they_omit(address, verb, mode, given, bound):
     options = {} if bound is None else {"max_tokens": bound}
     items = [
         {"origin": f"note:{number}", "text": f"Note {number}: the ledger keeps {number} things. " * 8}

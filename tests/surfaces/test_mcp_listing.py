@@ -45,7 +45,7 @@ def test_the_listing_costs_a_model_little():
     assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= 5_897
 
 
-def test_every_mode_and_every_field_of_every_mode_is_told():
+def test_every_mode_and_every_field_of_every_mode_is_reported():
     for tool in tool_listing():
         told = json.dumps(tool, ensure_ascii=False)
         for mode in LISTED[tool["name"].removeprefix("wiki.")].modes.values():
@@ -54,7 +54,7 @@ def test_every_mode_and_every_field_of_every_mode_is_told():
                 assert field in told, (tool["name"], mode.name, field)
 
 
-def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
+def test_help_lists_every_field_of_every_mode_with_its_values_and_meaning():
     for verb, tool in LISTED.items():
         for mode in tool.modes.values():
             text, data = help_on(verb, mode.name)
@@ -70,7 +70,7 @@ def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
             assert [one["mode"] for one in data["modes"]] == [mode.name]
 
 
-def test_help_of_a_tool_without_a_mode_tells_all_of_them():
+def test_help_of_a_tool_without_a_mode_lists_all_of_them():
     for verb, tool in LISTED.items():
         assert [one["mode"] for one in help_on(verb, {})[1]["modes"]] == list(tool.modes)
 
@@ -90,7 +90,7 @@ def test_help_on_a_mode_that_is_none_names_the_nearest():
     assert caught.value.hint == "Did you mean 'knowledge'?"
 
 
-def test_help_opens_no_space(tmp_path):
+def test_help_does_not_open_the_space(tmp_path):
     dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'none.db'}", NoFiles())
     call = {"mode": "help", "input": {"mode": "search"}}
     answer = dispatcher.answer("query", call, actor="", progress=lambda *_: None, check=lambda: None)

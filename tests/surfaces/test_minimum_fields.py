@@ -111,7 +111,7 @@ def test_minimum_fields_stay_where_an_answer_is_cut(ids, ask):
     assert "Left out to fit" in report["warnings"][-1]
 
 
-def test_other_empty_fields_are_left_out(ids, ask):
+def test_other_empty_fields_are_omitted(ids, ask):
     report = ask("query", "page", input={"id": ids["node"]})
 
     assert not {"dependents", "links", "merged_into"} & (report.keys() | report["object"].keys())

@@ -156,7 +156,7 @@ def test_the_command_line_offers_every_operation_and_nothing_undeclared():
     assert known - commands() == set(), "Add the commands of these operations, or remove the names here."
 
 
-def test_agents_are_told_of_exactly_the_modes_that_are_granted_to_them():
+def test_agents_see_exactly_the_granted_modes():
     assert told_to_agents() == {name for name, one in VERBS.items() if not one.rights.beyond(GRANTED_TO_AGENTS)}
     assert not GRANTED_TO_AGENTS.needs_person
     assert not GRANTED_TO_AGENTS.destroys

@@ -77,7 +77,7 @@ def test_no_answer_over_mcp_has_it(address):
     assert SECRET not in str(anyio.run(held))
 
 
-def test_what_is_served_and_asked_for_is_shown_without_it(tmp_path, monkeypatch):
+def test_what_is_served_and_requested_is_shown_without_it(tmp_path, monkeypatch):
     monkeypatch.setenv("TREERING_SPACE", NOWHERE)
     settings = Settings.read()
     serving = Serving(space=settings.space_address(SERVED), parts={"projects": ServedProjects(tmp_path)})

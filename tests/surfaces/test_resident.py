@@ -184,7 +184,7 @@ def test_a_setting_turns_it_off(commands, said):
     assert not (commands.runtime / "treering").exists()
 
 
-def test_a_checkout_or_ci_keeps_no_process_unless_told_to(monkeypatch):
+def test_ci_starts_no_resident_process_by_default(monkeypatch):
     monkeypatch.setattr(client, "package_folder", lambda: "/home/me/checkout/src/treering")
     monkeypatch.delenv("CI", raising=False)
     assert not client.is_used(["query"])
@@ -271,7 +271,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path):
     assert not client.is_private(str(folder))
 
 
-def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
+def test_a_link_instead_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "there").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "there")
 
@@ -380,7 +380,7 @@ def test_of_two_that_are_started_at_once_one_stays(commands):
     eventually(only_one)
 
 
-def test_status_tells_of_it(commands):
+def test_status_mentions_it(commands):
     pid = commands.started()
 
     told = commands.run("status", "-v").stdout.decode()

@@ -193,7 +193,7 @@ def test_a_program_of_the_person_may_do_everything(add_mode, space, secret, righ
 
 
 @pytest.mark.parametrize("right", REFUSED_BY_A_SERVER)
-def test_an_agent_is_not_told_of_a_mode_that_it_may_never_use(add_mode, right):
+def test_forbidden_mode_is_not_listed(add_mode, right):
     add_mode(right)
     (query,) = [tool for tool in tool_listing() if tool["name"] == "wiki.query"]
     assert ("- new:" in query["description"]) is (right == "reads_files")

@@ -15,7 +15,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
         ("lint", {"all", "structure", "semantic", "repair", "reindex", "audit", "consolidate"}),
     ],
 )
-def test_a_verb_has_its_modes_and_names_the_nearest_for_another(space, verb, modes):
+def test_unknown_mode_names_the_nearest(space, verb, modes):
     with pytest.raises(InvalidInput) as caught:
         getattr(space, verb)("sturcture", input={})
     assert set(caught.value.details["known"]) == modes
@@ -72,7 +72,7 @@ def test_another_actor_writes_into_the_same_space(space):
     assert space.with_actor("bot-2").engine.author.channel == "agent"
 
 
-def test_progress_is_told(space):
+def test_progress_is_reported(space):
     note(space, "We use SQLite.")
     told = []
     space.embed_pending(lambda what, done, total: told.append((what, done, total)))

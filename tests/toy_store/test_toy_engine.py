@@ -121,7 +121,7 @@ def test_every_lint_finds_a_sound_space_sound(filled, mode):
     assert filled.lint(mode).status in {"ok", "empty", "unchanged"}
 
 
-def test_an_index_is_made_anew_from_the_ledger(filled):
+def test_an_index_is_rebuilt_from_the_ledger(filled):
     before = found(filled, "bees")
     report = filled.lint("reindex", options={"apply": True})
     assert report.status == "ok"

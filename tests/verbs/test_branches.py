@@ -209,7 +209,7 @@ def test_a_commit_that_was_not_read_is_answered_by_what_it_shares_with_a_branch(
     assert ONLY.strip() in texts(space, "retry limit queue port", at="main")
 
 
-def test_a_tree_that_nobody_knows_is_refused_and_the_known_ones_are_named(space, repository):
+def test_unknown_tree_error_names_the_known_ones(space, repository):
     ingest(space, repository)
     with pytest.raises(treering.TreeringError, match="nowhere") as caught:
         space.query("search", "/", {"text": "limit"}, {"at": "nowhere"})
@@ -297,7 +297,7 @@ def test_a_file_whose_name_is_not_text_is_found_in_the_work_tree(space, reposito
             os.unlink(file)  # noqa: PTH108
 
 
-def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space, repository):
+def test_caller_without_file_access_sees_no_work_tree(space, repository):
     ingest(space, repository)
     (repository.folder / "limits.md").unlink()
     granted = replace(EVERYTHING, reads_files=False)
@@ -307,7 +307,7 @@ def test_a_caller_that_may_read_no_files_is_told_nothing_of_the_work_tree(space,
     assert {hit.note for hit in report.hits} == {""}
 
 
-def test_a_branch_that_moved_since_it_was_read_is_told_of(space, repository):
+def test_moved_branch_is_reported(space, repository):
     ingest(space, repository)
     repository.commit({"queue.md": ONLY})
     (warning,) = space.query("search", "/", {"text": "retry limit"}).warnings[-1:]
@@ -454,7 +454,7 @@ def test_links_of_code_are_those_of_the_tree_that_is_asked_from(space, code, fea
     assert {one.place.partition(" ")[0] for one in used if one.symbol == "wait"} == {"waiting.py#L4-L4"}
 
 
-def test_a_page_shows_the_file_as_it_stands_in_the_tree_and_says_of_others_where_they_stand(
+def test_a_page_shows_the_file_as_it_is_in_the_tree_and_says_of_others_where_they_are(
     space, repository, feature, monkeypatch
 ):
     ingest(space, repository)
@@ -532,7 +532,7 @@ def last_event(space, identity):
     return space.engine.ledger.events_of(identity)[-1]
 
 
-def test_knowledge_whose_lines_a_revert_brings_back_is_current_again_and_the_audit_says_why(space, repository):
+def test_knowledge_whose_lines_a_revert_restores_is_current_again_and_the_audit_says_why(space, repository):
     ingest(space, repository)
     limit = decide(space, repository, "retry limit", "Five attempts at most", path="limits.md")
     port = decide(space, repository, "gateway listens", "The port is 8080", path="notes.md")

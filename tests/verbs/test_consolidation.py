@@ -109,7 +109,7 @@ class TestRepetitions:
         assert [one.outcome for one in consolidate(space, apply=True).groups] == ["known"]
         assert status(space, first, second) == ["active", "active"]
 
-    def test_it_waits_for_a_reviewer_where_that_is_asked_for(self):
+    def test_it_waits_for_a_reviewer_where_requested(self):
         with open_space(channel="user", actor="ada") as space:
             agent = space.with_actor("bot", channel="agent")
             first, second = prefer(agent, "Replies are short"), prefer(agent, "The replies are short!")
@@ -168,7 +168,7 @@ class TestRepetitions:
         prefer(space, "The replies are short", scope="/b")
         assert consolidate(space, "/a", apply=True).groups == ()
 
-    def test_nothing_stands_for_what_is_itself_archived(self, space):
+    def test_nothing_represents_what_is_itself_archived(self, space):
         ids = [prefer(space, text) for text in ("Replies are short", "The replies are short!", "replies are short, ok")]
         longest = prefer(space, "Replies are short, and in German")
         consolidate(space, apply=True)
@@ -184,7 +184,7 @@ class TestRepetitions:
 
 
 class TestRuns:
-    def test_like_activities_in_a_row_become_one_that_tells_of_each(self, space):
+    def test_like_activities_in_a_row_become_one_that_mentions_each(self, space):
         for day in range(4):
             given = {"title": f"Ran test suite {day}", "summary": f"took {day} s", "outcome": "success"}
             on_day(space, day).crystallize("activity", input={**given, "status": "finalized"})
@@ -244,13 +244,13 @@ class TestBudget:
             assert report.budget.passages_after == 3
             assert "Still over budget" in report.warnings[0]
 
-    def test_files_are_left_to_where_they_lie(self, space, tmp_path):
+    def test_files_are_left_to_where_they_are(self, space, tmp_path):
         (tmp_path / "notes.md").write_text("# Title\n\nSome words.\n")
         space.ingest("path", input=str(tmp_path / "notes.md"))
         assert consolidate(space, apply=True, keep_passages=0).groups == ()
 
 
-def test_words_of_what_is_archived_stand_in_no_reason(space):
+def test_words_of_what_is_archived_are_in_no_reason(space):
     prefer(space, "Replies are short")
     prefer(space, "The replies are short!")
     (group,) = consolidate(space, apply=True).groups

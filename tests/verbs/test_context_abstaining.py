@@ -158,7 +158,7 @@ def test_words_of_another_scope_make_nothing_known(code):
     assert context(code, FOREIGN, descend=True).status == "ok"
 
 
-def test_a_question_about_somebody_nobody_mentions_is_refused_in_a_large_space(space):
+def test_a_question_about_someone_nobody_mentions_is_refused_in_a_large_space(space):
     said = [
         "I went hiking near the lake last weekend and it rained the whole day.",
         "We cooked pasta and talked about the film about the lighthouse.",
@@ -193,7 +193,7 @@ def talk(space, *told, turns=400):
 
 
 @pytest.mark.parametrize(("somebody", "status"), [("Ann and Ben", "ok"), ("Hilda, Ingrid and Gwendolyn", "empty")])
-def test_that_somebody_is_named_elsewhere_makes_no_answer(space, somebody, status):
+def test_that_someone_is_named_elsewhere_makes_no_answer(space, somebody, status):
     things = ", ".join(f"thing{at}" for at in range(60))
     talk(
         space,
@@ -261,7 +261,7 @@ def test_in_a_small_space_a_word_in_common_counts_by_how_near_the_text_is(open_s
 
 @pytest.mark.parametrize(("name", "status"), [("Corey Hart", "ok"), ("Corey J. Hart", "ok"), ("Corey Taylor", "empty")])
 @pytest.mark.parametrize("others", [20, 400])
-def test_a_name_whose_words_stand_nowhere_together_is_not_known(open_space, name, status, others):
+def test_a_name_whose_words_are_nowhere_together_is_not_known(open_space, name, status, others):
     class Unsure:
         """An embedder for which every text is a little farther from a question than what is related."""
 

@@ -61,7 +61,7 @@ def test_named_definition_comes_first_and_whole(project):
     assert all(f"step_{at}(" in shown for at in range(70))
 
 
-def test_overloads_are_left_out_of_packs(project):
+def test_overloads_are_omitted_of_packs(project):
     assert not any("overload" in item.text for item in items(project, "let ask() accept a validation callback"))
 
 

@@ -111,7 +111,7 @@ def test_a_package_that_is_named_keeps_the_others_out(workshop):
     assert not any(one.startswith(("acme-example-bell", "acme-example-clock")) for one in told)
 
 
-def test_a_fact_about_several_packages_is_told_of_each(workshop):
+def test_fact_about_several_packages_is_shown_for_each(workshop):
     told = facts_for(workshop, "Who depends on bolt?")
     assert {f"acme-example-{name}: depends on bolt >=2" for name in ("bell", "clock", "lamp")} <= set(told)
     assert not any("version" in one for one in told)

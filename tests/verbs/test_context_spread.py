@@ -111,7 +111,7 @@ def test_long_comments_of_code_are_shortened_where_a_pack_has_no_room_for_all(sp
 
 
 @pytest.mark.parametrize("budget", [50, 120, 300, 1000, 2000, 8192])
-def test_a_pack_keeps_to_its_budget_with_all_that_stands_around_its_items(project, budget):
+def test_a_pack_keeps_to_its_budget_with_all_that_surrounds_its_items(project, budget):
     for at in range(12):
         told = note(project, f"Uploads of region {at} are retried with backoff {at}.", origin=f"region/{at}.md")
         decide(project, f"Retry an upload of region {at} with backoff", told)
@@ -155,7 +155,7 @@ def test_too_long_passage_is_cut_around_lines_that_answer(space, tmp_path):
     assert "… lines 3-56" in shown
 
 
-def test_questions_about_code_leave_out_files_that_share_only_words(space, tmp_path):
+def test_questions_about_code_omit_files_that_share_only_words(space, tmp_path):
     files = {f"src/part{at}.py": f"def run_{at}(jobs):\n    return jobs.run({at})\n" for at in range(8)}
     files |= {"src/retry.py": '"""Retry."""\n\n\ndef retry_upload(upload):\n    """Run a failed upload again."""\n'}
     for path, text in files.items():

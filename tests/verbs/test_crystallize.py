@@ -155,7 +155,7 @@ class TestKnowledge:
 
 
 class TestCorrection:
-    def test_fields_of_what_is_known_can_be_corrected(self, space):
+    def test_fields_of_knowledge_can_be_corrected(self, space):
         known = decide(space, "SQLite")
         space.crystallize("knowledge", input={"id": known, "payload": {"rationale": "one file"}, "confidence": 0.9})
         found = read(space, known)
@@ -222,7 +222,7 @@ class TestOptions:
         assert twice.ids == once.ids
         assert len(all_of(space, "work_item")) == 1
 
-    def test_the_reason_stands_in_the_log(self, space):
+    def test_log_contains_the_reason(self, space):
         decide(space, "SQLite", options={"reason": "asked by Ada"})
         assert [event.reason for event in space.engine.ledger.events()] == ["asked by Ada"]
 
@@ -263,7 +263,7 @@ class TestActivity:
     def test_an_activity_that_names_what_is_not_there_is_refused(self, space):
         unchanged_by(space, InvalidPatch, "activity", {"title": "Work", "source_refs": ["src:" + "0" * 26]})
 
-    def test_knowledge_that_was_known_already_is_linked_where_it_stands(self, space):
+    def test_knowledge_that_was_known_already_is_linked_where_it_is(self, space):
         known = decide(space, "SQLite")
         space.crystallize("activity", input={"title": "Look again", "knowledge": [_decision("SQLite")]})
         (done,) = all_of(space, "activity")
@@ -311,7 +311,7 @@ class TestPromotion:
     def test_only_knowledge_is_promoted(self, space):
         unchanged_by(space, InvalidInput, "promote", {"ids": [task(space, "Do it")]})
 
-    def test_either_ids_or_a_scope_are_promoted(self, space):
+    def test_promotion_takes_ids_or_a_scope(self, space):
         unchanged_by(space, InvalidInput, "promote", {})
         unchanged_by(space, InvalidInput, "promote", {"ids": ["know:x"], "from_scope": "/run/1"})
 
@@ -351,7 +351,7 @@ class TestPromotion:
         space.crystallize("promote", input={"from_scope": "/run/1", "to_scope": "/kept"})
         assert read(space, known).scope == "/kept"
 
-    def test_what_lies_beside_the_child_stays(self, space):
+    def test_what_is_next_to_the_child_stays(self, space):
         decide(space, "SQLite", scope="/run/1")
         beside = decide(space, "Tabs", scope="/run/11")
         space.crystallize("promote", input={"from_scope": "/run/1"})
@@ -477,14 +477,14 @@ class TestReview:
         assert waiting.id == report.patch_id
         assert reviewed.proposal_diff(waiting.id)[0].title == "SQLite"
 
-    def test_somebody_else_applies_it(self, reviewed):
+    def test_another_person_applies_it(self, reviewed):
         patch = reviewed.crystallize("knowledge", input=_decision("SQLite")).patch_id
         reviewed.with_actor("ada", channel="user").approve(patch)
         assert [item.title for item in all_of(reviewed, "knowledge")] == ["SQLite"]
         assert reviewed.proposals() == ()
         assert reviewed.query("search", input={"text": "SQLite"}).hits
 
-    def test_nobody_approves_their_own(self, reviewed):
+    def test_authors_cannot_approve_their_own(self, reviewed):
         patch = reviewed.crystallize("knowledge", input=_decision("SQLite")).patch_id
         with pytest.raises(Denied):
             reviewed.approve(patch)

@@ -80,7 +80,7 @@ def test_a_note_given_again_is_skipped(space):
     assert space.ingest("source", input={**given, "origin": "note:two"}).counts == {"skipped": 1}
 
 
-def test_only_the_erased_part_of_a_file_is_left_out(space, folder):
+def test_only_the_erased_part_of_a_file_is_omitted(space, folder):
     (folder / "a.md").write_text(PATIENT)
     erase(space, read(space, folder))
     (folder / "b.md").write_text(PATIENT + OTHER)
@@ -94,7 +94,7 @@ def test_only_the_erased_part_of_a_file_is_left_out(space, folder):
     assert read(space, folder).counts == {"unchanged": 2}
 
 
-def test_what_is_left_tells_nothing_of_what_was_erased(space, folder):
+def test_what_is_left_reveals_nothing_of_what_was_erased(space, folder):
     (folder / "a.md").write_text("# Mila Orlov's illness\n\nShe was treated for scabies in room nine, in May.\n")
     report = read(space, folder)
     plain = space.engine.ledger.get(report.items[0].source_id).fingerprint
@@ -106,7 +106,7 @@ def test_what_is_left_tells_nothing_of_what_was_erased(space, folder):
     assert plain not in partial.fingerprint
 
 
-def test_what_is_asked_for_again_is_read_and_stays(space, folder):
+def test_what_is_requested_again_is_read_and_stays(space, folder):
     (folder / "a.md").write_text(PATIENT + OTHER)
     erase(space, read(space, folder))
     assert read(space, folder, again=True, dry_run=True).counts == {"created": 1}

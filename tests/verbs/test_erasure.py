@@ -237,7 +237,7 @@ def test_all_is_erased_or_nothing(filled):
     assert records(space) == before
 
 
-def test_naming_an_id_twice_is_as_once(filled):
+def test_naming_an_id_twice_equals_once(filled):
     space, ids = filled
     assert space.erase([ids["source"], ids["source"]]).ids == (ids["source"],)
 
@@ -257,7 +257,7 @@ def test_erasing_cannot_be_taken_back(filled):
         space.revert(receipt.patch_id)
 
 
-def test_the_same_is_ingested_anew_where_it_is_asked_for(filled):
+def test_the_same_is_ingested_again_where_it_is_requested(filled):
     space, ids = filled
     space.erase([ids["source"]])
     given = {"text": PHRASE, "origin": "diary.md"}
@@ -358,7 +358,7 @@ with treering.open(sys.argv[1], channel="user", background=False, embedder=Hashi
 
 
 @pytest.mark.nightly
-def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space, tmp_path):
+def test_concurrent_erasures_all_succeed(space, tmp_path):
     words = [f"{WORD}{number}" for number in range(8)]
     ids = [note(space, f"{word} quarterdeck.", origin=word)["source_id"] for word in words]
     address = f"sqlite:{tmp_path / 'space.db'}"
@@ -372,7 +372,7 @@ def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space,
     assert space.engine.ledger.heads(ids) == {}
 
 
-def test_jobs_forget_what_they_told_of_it(space, tmp_path):
+def test_jobs_forget_erased_content(space, tmp_path):
     first = space.ingest(
         "source",
         input={"items": [{"text": PHRASE, "origin": f"{WORD}.md"}, {"text": "The mizzen is Otto's.", "origin": "b"}]},
@@ -416,7 +416,7 @@ def test_reasons_that_name_it_are_named(space):
     assert [place for place in receipt.out_of_reach if "audit events" in place]
 
 
-def test_reasons_that_name_one_of_several_by_title_or_origin_are_told_by_their_events(space):
+def test_reasons_that_name_one_of_several_by_title_or_origin_are_reported_by_their_events(space):
     quote = note(space, PHRASE, origin="diary.md", title="Notes")
     known = decide(space, f"The {WORD} way", quote)
     by_title, by_origin = f"Correct The {WORD} way", "diary.md was a draft"

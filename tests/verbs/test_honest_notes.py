@@ -42,7 +42,7 @@ def search(space, text, **options):
 
 @pytest.mark.parametrize("asked", list(NEAR_MISSES))
 @pytest.mark.parametrize("limit", [1, 10])
-def test_note_with_the_identifier_asked_for_comes_first(space, asked, limit):
+def test_note_with_the_identifier_requested_comes_first(space, asked, limit):
     own, other = NEAR_MISSES[asked]
     note(space, other, origin="file")
     agent_notes(space, own, origin="note")

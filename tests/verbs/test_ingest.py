@@ -308,7 +308,7 @@ def test_a_statement_without_its_segment_fails_its_item(folder):
     assert "in segment 7, but there are only 1" in report.items[0].why
 
 
-def test_a_dry_run_tells_and_writes_nothing(desk, folder):
+def test_dry_run_reports_without_writing(desk, folder):
     report = desk.read(folder, dry_run=True)
     assert outcomes(report) == {"a.md": "created"}
     assert (report.dry_run, report.job, desk.ledger.sequence(), desk.jobs.rows) == (True, "", 0, {})
@@ -346,7 +346,7 @@ def test_a_dry_run_waits_for_no_vectors(desk, folder):
     assert (desk.vectors.started, desk.vectors.finished) == (0, 0)
 
 
-def test_progress_is_told_with_the_number_of_items(desk, folder):
+def test_progress_is_reported_with_the_number_of_items(desk, folder):
     told = []
     for number in range(60):
         write(folder, f"n{number:02}.md", f"# N\n\nnumber {number}\n")
@@ -363,7 +363,7 @@ def test_scopes_hold_their_own_sources(desk, folder):
     assert sorted(item.scope for item in desk.all("source")) == ["/repo/one", "/repo/two"]
 
 
-def test_status_tells_of_the_newest_job_and_of_any_by_id(desk, folder):
+def test_status_mentions_the_newest_job_and_of_any_by_id(desk, folder):
     write(folder, "broken", "")
     first = desk.read(folder)
     write(folder, "b.md", "# B\n\nbeta\n")

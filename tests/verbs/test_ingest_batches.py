@@ -113,7 +113,7 @@ class Counting(MemoryLedger):
         return super().sources(scope=scope, root=root)
 
 
-def test_origins_that_were_looked_up_together_are_not_asked_for_one_by_one():
+def test_origins_that_were_looked_up_together_are_not_requested_one_by_one():
     ledger = Counting(clock=SteppingClock())
     desk_of(ledger, SteppingClock()).ingest("source", items(3))
     known = KnownSources(ledger, scope="/")
@@ -123,7 +123,7 @@ def test_origins_that_were_looked_up_together_are_not_asked_for_one_by_one():
     assert ledger.asked == 0
 
 
-def test_an_origin_in_doubt_is_asked_for_again():
+def test_an_origin_in_doubt_is_requested_again():
     ledger = Counting(clock=SteppingClock())
     known = KnownSources(ledger, scope="/")
     known.look_up(["note:0"])
@@ -219,7 +219,7 @@ def test_a_run_that_was_stopped_resumes_where_it_had_got_to(tmp_path):
     assert desk.read(tmp_path).status == "unchanged"
 
 
-def test_a_job_nobody_has_heard_of_for_a_minute_counts_as_interrupted():
+def test_job_without_a_heartbeat_is_interrupted():
     clock = SteppingClock()
     desk = make_desk(clock=clock)
     job = desk.ingest("source", items(1)).job
@@ -311,7 +311,7 @@ def transactions(file):
     return sum(frame[8:16] == salts and frame[4:8] != bytes(4) for frame in frames)
 
 
-def test_a_note_and_the_job_that_tells_of_it_are_one_transaction(tmp_path):
+def test_a_note_and_the_job_that_mentions_it_are_one_transaction(tmp_path):
     file = tmp_path / "space.db"
     with open_space(f"sqlite:{file}") as space:
         note(space, "The uploader retries.", origin="a.md")
@@ -323,7 +323,7 @@ def test_a_note_and_the_job_that_tells_of_it_are_one_transaction(tmp_path):
         assert [item.origin for item in told.items] == ["b.md"]
 
 
-def test_a_job_tells_what_became_stale_by_the_note_it_was_kept_with(tmp_path):
+def test_a_job_reports_what_became_stale_by_the_note_it_was_kept_with(tmp_path):
     with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
         held = decide(space, "Retry three times", note(space, "The uploader retries.", origin="a.md"))
         report = space.ingest("source", input={"text": "It gives up at once.", "origin": "a.md"})

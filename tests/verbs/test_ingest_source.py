@@ -33,7 +33,7 @@ def test_each_item_becomes_one_source(desk):
     ]
 
 
-def test_a_single_item_may_stand_by_itself(desk):
+def test_single_item_needs_no_list(desk):
     desk.ingest("source", {"text": "remember the milk", "origin": "note:milk"})
     assert only(desk).segments[0].excerpt == "remember the milk"
 
@@ -181,7 +181,7 @@ def test_nothing_given_is_refused_and_an_empty_list_is_empty(desk):
     assert desk.ingest("source", {"items": []}).status == "empty"
 
 
-def test_a_text_nobody_can_cut_is_refused(desk):
+def test_content_type_without_segmenter_is_refused(desk):
     engine = replace(desk.engine, segmenters={})
     with pytest.raises(InvalidInput, match="Unknown content type 'text'"):
         desk.ingest("source", {"text": "x"}, engine=engine)

@@ -104,7 +104,7 @@ class TestStructure:
         assert nowhere in finding.explanation
         assert finding.fix
 
-    def test_what_is_active_on_evidence_that_is_gone_is_found(self, space):
+    def test_lint_reports_active_knowledge_without_evidence(self, space):
         quote = note(space, "We use SQLite.")
         known = decide(space, "SQLite", quote)
         gone = read(space, quote["source_id"]).model_copy(update={"segments": ()})
@@ -164,7 +164,7 @@ class TestStructure:
         assert sorted(status(space, one.id, two.id)) == ["active", "merged"]
         assert findings(space, "structure", "duplicate-node") == []
 
-    def test_a_secret_is_found_wherever_it_stands_and_never_shown(self, space, make):
+    def test_a_secret_is_found_wherever_it_is_and_never_shown(self, space, make):
         source = make.source(f"key = {KEY}")
         work = make.work("Rotate", summary=f"the key is {KEY}")
         put(space, source, work, make.source("key = none", origin="b"))
@@ -252,7 +252,7 @@ class TestSemantic:
         assert "valid until 2020-01-01" in stale.explanation
         assert lint(space, "repair", apply=True).repairs == ()
 
-    def test_what_nobody_verified_for_half_a_year_is_found(self, space):
+    def test_lint_reports_knowledge_unverified_for_half_a_year(self, space):
         known = decide(space, "SQLite", note(space, "We use SQLite."))
         seen = Survey(space.engine.ledger, space.engine.clock.now())
         assert found("long-unverified", seen) == []
@@ -327,12 +327,12 @@ class TestReport:
         assert report.warnings == ("The policy silences 'no-such', which is not a rule of lint.",)
         assert lint(space, "repair", apply=True).repairs == ()
 
-    def test_a_scope_is_linted_with_what_lies_below_it(self, space, make):
+    def test_a_scope_is_linted_with_what_is_below_it(self, space, make):
         inside, below = make.node("Inside", scope="/a"), make.node("Below", scope="/a/b")
         put(space, inside, below, make.node("Beside", scope="/b"))
         assert set(lint(space, "structure", scope="/a").ids) == {inside.id, below.id}
 
-    def test_nothing_is_told_of_other_scopes(self, space):
+    def test_other_scopes_are_hidden(self, space):
         hidden = note(space, "Secret words", scope="/", origin="secret", title="Secret")
         reason = decide(space, "Secret reason", hidden, scope="/")
         decide(space, "Leaning", hidden, scope="/a", derived_from=[reason])
@@ -431,7 +431,7 @@ class TestAudit:
         assert len(space.lint("audit", input={"after": 2}).events) == 1
         assert len(space.lint("audit", options={"limit": 2}).events) == 2
 
-    def test_below_a_scope_a_log_of_many_batches_is_told_whole(self, space):
+    def test_long_log_below_a_scope_is_complete(self, space):
         made = {}
         for scope in ("/a", "/b", "/a", "/b", "/a"):
             report = space.crystallize("work_item", scope=scope, input={"title": f"Task {len(made)}"})
@@ -523,7 +523,7 @@ class TestAnchor:
         with pytest.raises(Corrupt):
             anchored()
 
-    def test_a_callback_is_told_of_every_new_head(self, open_space):
+    def test_callback_gets_every_new_head(self, open_space):
         heads = []
         space = open_space(anchor=heads.append)
         decide(space, "One")

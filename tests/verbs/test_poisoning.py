@@ -127,7 +127,7 @@ def test_a_policy_that_trusts_all_channels_alike_ranks_by_the_match_alone(tmp_pa
         assert {hit.explain["trust"]["factor"] for hit in hits} == {1.0}
 
 
-def test_explain_tells_what_trust_and_repetition_cost(space):
+def test_explain_reports_what_trust_and_repetition_cost(space):
     note(space, HONEST, origin="note:honest", title="Mills")
     note(space, "The Alm floods the meadows.", origin="note:meadows")
     for number in range(2):

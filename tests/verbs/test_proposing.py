@@ -76,7 +76,7 @@ def test_ticket_in_progress_becomes_work_in_progress(space: Space, tmp_path: Pat
     assert the_work(space).status == "in_progress"
 
 
-def test_an_open_ticket_becomes_a_work_item_once_somebody_approves(space: Space, tmp_path: Path) -> None:
+def test_an_open_ticket_becomes_a_work_item_once_someone_approves(space: Space, tmp_path: Path) -> None:
     bring(space, tmp_path, "issues.json", [TICKET])
     assert asked(space) == [("work item", "#17: Retries wait too long")]
     assert all_of(space, "work_item") == []
@@ -132,7 +132,7 @@ def test_work_that_is_blocked_ends_with_its_ticket_too(space: Space, tmp_path: P
     assert the_work(space).status == "resolved"
 
 
-def test_a_closing_is_proposed_anew_where_the_work_was_changed_while_it_waited(space: Space, tmp_path: Path) -> None:
+def test_a_closing_is_proposed_again_where_the_work_was_changed_while_it_waited(space: Space, tmp_path: Path) -> None:
     bring(space, tmp_path, "issues.json", [TICKET])
     propose(space)
     approve_all(space)

@@ -53,7 +53,7 @@ class TestContext:
         note(space, "We use SQLite.")
         assert space.query(input={"task": "SQLite"}).mode == "context"
 
-    def test_the_text_that_only_superseded_knowledge_rests_on_is_left_out(self, space):
+    def test_the_text_that_only_superseded_knowledge_rests_on_is_omitted(self, space):
         texts = ("Orders are kept in SQLite.", "Orders are kept in MySQL.", "Orders moved to Postgres.")
         first, second, third = (note(space, text, origin=text) for text in texts)
         sqlite, mysql = decide(space, "Keep orders in SQLite", first), decide(space, "Keep orders in MySQL", second)
@@ -70,7 +70,7 @@ class TestContext:
         withdrawn = {item.object_id: item.flags for item in context(space, asked, withdrawn=True).pack.items}
         assert second["source_id"] in withdrawn
 
-    def test_an_outdated_text_that_says_more_of_what_is_asked_stands_last_and_is_flagged(self, space):
+    def test_an_outdated_text_that_says_more_of_what_is_asked_is_last_and_is_flagged(self, space):
         was = note(space, "Orders are kept in MySQL, which Priya installed in a cellar.", origin="a")
         now = note(space, "Orders moved to Postgres.", origin="b")
         old, new = decide(space, "Keep orders in MySQL", was), decide(space, "Keep orders in Postgres", now)
@@ -176,7 +176,7 @@ class TestContext:
         assert old not in in_pack(report)
         assert any(old in gap and "stale" in gap for gap in report.pack.missing_context)
 
-    def test_a_belief_that_shares_a_common_word_only_is_left_out(self, space):
+    def test_a_belief_that_shares_a_common_word_only_is_omitted(self, space):
         for at in range(20):
             note(space, f"module {at} of the system", origin=f"m{at}")
         faint = decide(space, "Every module has a docstring", note(space, "Docstrings!", origin="d"))
@@ -249,13 +249,13 @@ class TestSearch:
         note(space, text, origin="wanted")
         assert search(space, asked, semantic=False).hits[0].origin == "wanted"
 
-    def test_a_compound_that_is_known_is_not_taken_for_a_part_of_it(self, space):
+    def test_a_compound_that_is_known_is_not_mistaken_for_a_part_of_it(self, space):
         note(space, "Die Haltestelle ist auf der Karte, und zwar rot.", origin="wanted")
         note(space, "Wir sind mit der Stelle sehr zufrieden und haben sie ausgeschrieben.", origin="other")
         hits = search(space, "Wo ist die Haltestelle zu sehen?", semantic=False).hits
         assert [hit.origin for hit in hits] == ["wanted"]
 
-    def test_a_hit_says_what_it_is_and_where_it_stands(self, space):
+    def test_a_hit_says_what_it_is_and_where_it_is(self, space):
         quote = note(space, "Uploads are retried.", origin="client.md", title="Client")
         (hit,) = search(space, "uploads").hits
         assert (hit.origin, hit.title, hit.text) == ("client.md", "Client", "Uploads are retried.")
@@ -315,7 +315,7 @@ class TestSearch:
         (hit,) = search(space, "cardboard", withdrawn=True).hits
         assert (hit.object_id, hit.status) == (old, "superseded")
 
-    def test_the_text_behind_superseded_knowledge_stands_behind_what_superseded_it(self, space):
+    def test_the_text_behind_superseded_knowledge_is_behind_what_superseded_it(self, space):
         first = note(space, "Orders are kept in MySQL.", origin="a")
         second = note(space, "Orders are kept in Maria.", origin="b")
         third = note(space, "The database of orders is Postgres.", origin="c")
@@ -367,7 +367,7 @@ class TestSearch:
         assert hit.explain["arms"]["words"]["rank"] == 1
         assert search(space, "uploads").hits[0].explain is None
 
-    def test_the_trace_tells_every_step(self, space):
+    def test_the_trace_lists_every_step(self, space):
         note(space, "Uploads are retried.")
         trace = search(space, "uploads").trace
         assert {"terms", "arms", "weights", "candidates", "dropped", "graph"} <= trace.keys()
@@ -457,7 +457,7 @@ class TestScope:
         assert self.seen(space, places, "/a/b") == {"/", "/a", "/a/b"}
         assert self.seen(space, places, "/") == {"/"}
 
-    def test_a_read_that_descends_also_sees_what_lies_below(self, space, places):
+    def test_a_read_that_descends_also_sees_what_is_below(self, space, places):
         assert self.seen(space, places, "/a/b", descend=True) == {"/", "/a", "/a/b", "/a/b/c"}
         assert self.seen(space, places, "/", descend=True) == set(places)
 
@@ -509,7 +509,7 @@ class TestScope:
 
 
 class TestEmpty:
-    def test_what_nobody_ever_mentioned_is_unknown(self, space):
+    def test_unmentioned_name_is_unknown(self, space):
         note(space, "Uploads are retried.")
         space.embed_pending()
         assert search(space, "zygote").empty.reason == "unknown_entity"
@@ -521,13 +521,13 @@ class TestEmpty:
         assert (empty.reason, empty.count) == ("known_but_empty", 1)
         assert "withdrawn" in empty.hint
 
-    def test_what_lies_in_other_scopes_is_counted(self, space):
+    def test_objects_in_other_scopes_are_counted(self, space):
         for scope in ("/a", "/b"):
             note(space, "Uploads are retried.", scope=scope)
         empty = search(space, "uploads").empty
         assert (empty.reason, empty.count) == ("out_of_scope", 2)
 
-    def test_what_a_filter_leaves_out_is_counted(self, space):
+    def test_what_a_filter_omits_is_counted(self, space):
         for at in range(3):
             note(space, f"upload {at}")
         empty = search(space, "upload", filter={"kind": "web"}).empty
@@ -549,7 +549,7 @@ class TestEmpty:
 
 
 class TestTimeTravel:
-    def test_a_superseded_decision_is_shown_as_it_stood(self, space):
+    def test_superseded_decision_is_shown_in_its_last_state(self, space):
         old = decide(space, "Cardboard", note(space, "We store it in a box.", origin="a"))
         then = space.engine.ledger.sequence()
         new = decide(space, "Steel", note(space, "We store it in a vault.", origin="b"))
@@ -559,7 +559,7 @@ class TestTimeTravel:
         assert old in in_pack(context(space, "cardboard", as_of=then))
         assert old not in in_pack(context(space, "cardboard"))
 
-    def test_an_edited_text_is_shown_as_it_stood_by_time_too(self, space):
+    def test_edited_text_is_shown_as_of_a_time(self, space):
         note(space, "The port is 80.", origin="a")
         (last,) = list(space.engine.ledger.events())[-1:]
         note(space, "The port is 81.", origin="a")
@@ -567,7 +567,7 @@ class TestTimeTravel:
         then = last.timestamp.isoformat()
         assert [hit.text for hit in search(space, "port", as_of=then).hits] == ["The port is 80."]
 
-    def test_a_stale_decision_is_shown_as_it_stood(self, space):
+    def test_stale_decision_is_shown_in_its_last_state(self, space):
         old = decide(space, "Cardboard", note(space, "We store it in a box.", origin="a"))
         then = space.engine.ledger.sequence()
         note(space, "All new.", origin="a")
@@ -605,7 +605,7 @@ class TestTimeTravel:
         with pytest.raises(InvalidInput):
             search(space, "x", as_of=moment)
 
-    def test_a_page_of_the_past_tells_nothing_of_what_came_later(self, space):
+    def test_a_page_of_the_past_reveals_nothing_of_what_came_later(self, space):
         known = decide(space, "Cardboard")
         then = space.engine.ledger.sequence()
         space.crystallize("knowledge", input={"id": known, "summary": "later"})
@@ -628,7 +628,7 @@ class TestPage:
         assert [(change.revision, change.reason) for change in page.history] == [(1, "asked"), (2, "")]
         assert space.query("page", input={"id": quote["source_id"]}).dependents == (known,)
 
-    def test_what_names_a_node_and_what_it_names_stand_on_both_pages_and_in_related(self, space):
+    def test_what_names_a_node_and_what_it_names_are_on_both_pages_and_in_related(self, space):
         node = {"kind": "component", "name": "Router"}
         done = only_id(space.crystallize("activity", input={"title": "Debugged it", "nodes": [node]}), "act:")
         router = only_id(space.query("page", input={"name": "Router"}), "node:")
@@ -695,7 +695,7 @@ class TestPage:
         assert len(page.object["segments"]) + page.object["segments_left_out"] == len(read(space, source).segments)
         assert page.object["segments_left_out"] > 0
 
-    def test_what_is_asked_for_has_to_be_named_once(self, space):
+    def test_what_is_requested_has_to_be_named_once(self, space):
         for given in ({}, {"id": "a", "name": "b"}):
             with pytest.raises(InvalidInput):
                 space.query("page", input=given)
@@ -716,13 +716,13 @@ class TestRelated:
         report = space.query("related", input={"id": first})
         assert {(one.id, one.direction) for one in report.neighbours} == {(source, "out"), (second, "in")}
 
-    def test_it_goes_as_far_as_it_is_told(self, space, chain):
+    def test_walk_stops_at_its_depth(self, space, chain):
         source, first, second = chain
         assert space.query("related", input={"id": source}).ids == (first,)
         far = space.query("related", input={"id": source, "depth": 2})
         assert [(one.id, one.depth, one.via) for one in far.neighbours] == [(first, 1, source), (second, 2, first)]
 
-    def test_it_follows_the_types_and_direction_it_is_told(self, space, chain):
+    def test_walk_follows_given_types_and_direction(self, space, chain):
         _, first, second = chain
         space.crystallize("work_item", input={"title": "x", "links": [{"type": "about", "target": first}]})
         report = space.query("related", input={"id": first, "types": ["about"]})
@@ -785,7 +785,7 @@ class TestRecent:
         with pytest.raises(InvalidInput):
             self.recent(space, types=["works"])
 
-    def test_it_tells_nothing_of_other_scopes(self, space):
+    def test_report_hides_other_scopes(self, space):
         decide(space, "One", scope="/a")
         assert space.query("recent", scope="/b").status == "empty"
         assert len(space.query("recent", options={"descend": True}).changes) == 1
@@ -879,7 +879,7 @@ def left_out(space, mode, field, **options):
 
 
 @pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
-def test_read_names_scopes_below_whose_matches_it_left_out(mode, field):
+def test_read_names_scopes_below_whose_matches_it_omitted(mode, field):
     with open_space() as space:
         note(space, "Bees swarm in May.")
         assert left_out(space, mode, field) == []

@@ -25,7 +25,7 @@ def test_all_that_waits_is_taken_at_once() -> None:
         assert list(next(ahead))[:5] == [0, 1, 2, 3, 4]
 
 
-def test_no_more_is_read_ahead_than_asked_for() -> None:
+def test_no_more_is_read_ahead_than_requested() -> None:
     read: list[int] = []
 
     def items() -> Iterator[int]:

@@ -44,7 +44,7 @@ def test_a_turn_that_the_reranker_prefers_rises(chat):
     assert [hit.text for hit in after.hits].index(ANSWER) < place
 
 
-def test_it_is_off_unless_it_is_asked_for(chat, reranker):
+def test_it_is_off_unless_it_is_requested(chat, reranker):
     search(chat)
     assert reranker.read == []
     assert "rerank" not in search(chat).trace
@@ -55,7 +55,7 @@ def test_turns_are_read_with_the_name_of_who_said_them(chat, reranker):
     assert f"Maria: {ANSWER}" in reranker.read
 
 
-def test_the_trace_tells_how_many_pairs_were_read_and_how_long_that_took(chat, reranker):
+def test_the_trace_reports_how_many_pairs_were_read_and_how_long_that_took(chat, reranker):
     told = search(chat, rerank=3).trace["rerank"]
     assert told["pairs"] == len(reranker.read) == 3
     assert told["model"] == reranker.model_id

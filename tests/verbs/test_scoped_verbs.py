@@ -135,13 +135,13 @@ class TestForeignIds:
 
 
 class TestChanges:
-    def test_what_lies_below_may_be_changed(self, space):
+    def test_objects_below_may_be_changed(self, space):
         below = decide(space, "Below", scope="/a/b")
         space.crystallize("knowledge", scope="/a", input={"id": below, "title": "Changed from above"})
         space.crystallize("knowledge", scope="/", input={"id": below, "status": "archived"})
         assert status(space, below) == "archived"
 
-    def test_what_lies_above_is_seen_and_not_changed(self, space):
+    def test_objects_above_are_visible_but_read_only(self, space):
         above = decide(space, "Above", note(space, "Above"))
         own = decide(space, "Ours", scope="/a", derived_from=[above])
         assert read(space, own).derived_from == (above,)
@@ -199,7 +199,7 @@ class TestChanges:
         assert report["staled"] == [ours]
         assert theirs not in json.dumps(report)
 
-    def test_a_cycle_is_printed_without_what_lies_elsewhere(self, space):
+    def test_cycle_output_omits_other_scopes(self, space):
         ours = task(space, "Ours", scope="/a")
         theirs = task(space, "Theirs", scope="/a", depends_on=[ours])
         above = task(space, "Above", scope="/a", depends_on=[theirs])
@@ -252,7 +252,7 @@ class TestIdempotencyKeys:
 
 
 class TestJobs:
-    def test_a_job_is_told_of_at_its_scope_above_and_below(self, space):
+    def test_job_is_visible_at_its_scope_above_and_below(self, space):
         job = space.ingest("source", scope="/a", input={"items": [{"text": "Ours"}]}).job
         for scope in ("/", "/a", "/a/b"):
             assert space.ingest("status", scope=scope).job == job
@@ -284,7 +284,7 @@ class TestConfined:
 
     @pytest.mark.parametrize("way", ["commit", "preview", "propose"])
     @pytest.mark.parametrize("scope", ["/", "/b", "/ab"])
-    def test_no_patch_names_what_lies_above_or_beside(self, space, make, inside, way, scope):
+    def test_no_patch_names_what_is_above_or_beside(self, space, make, inside, way, scope):
         ours, theirs = task(space, "Ours", scope="/a"), task(space, "Theirs", scope=scope)
         before = records(space)
         for operation in (
@@ -329,7 +329,7 @@ class TestConfined:
         assert inside.ledger.heads(made.values()).keys() == {made["/a"], made["/a/b"]}
         assert [item.scope for item in inside.ledger.select(Selection(scope="/", descend=True))] == ["/a", "/a/b"]
 
-    def test_only_jobs_there_and_below_are_told_of(self, space, inside):
+    def test_only_jobs_there_and_below_are_reported(self, space, inside):
         jobs = {
             scope: space.ingest("source", scope=scope, input={"items": [{"text": f"At {scope}."}]}).job
             for scope in ("/a", "/a/b", "/", "/ab", "/b")
@@ -393,7 +393,7 @@ class TestEmptyAnswers:
 
 
 class TestLint:
-    def test_damage_elsewhere_is_told_without_naming_it(self, tmp_path, open_space):
+    def test_damage_elsewhere_is_reported_without_naming_it(self, tmp_path, open_space):
         path = tmp_path / "space.db"
         space = open_space(str(path))
         theirs = decide(space, "Walrus", scope="/b")
@@ -408,7 +408,7 @@ class TestLint:
         assert theirs not in space.lint("reindex", scope="/a").model_dump_json()
         assert theirs in space.lint("audit").problem
 
-    def test_proposals_are_told_of_at_their_scope(self, open_space, tmp_path):
+    def test_proposals_are_visible_at_their_scope(self, open_space, tmp_path):
         (tmp_path / "p.toml").write_text('direct_channels = ["user"]\n')
         space = open_space(policy=tmp_path / "p.toml")
         own = space.crystallize("work_item", scope="/a/b", input={"title": "Ours"}, options={"reason": "walrus"})
@@ -517,7 +517,7 @@ class TestNothingLeaks:
         return chosen
 
     @pytest.mark.parametrize("seed", range(2))
-    def test_of_what_lies_beside_a_call(self, space, tmp_path, seed):
+    def test_of_what_is_next_to_a_call(self, space, tmp_path, seed):
         self.tmp, rng = tmp_path, random.Random(seed)
         secrets = self.plant(space, rng)
         pool = [*secrets, *self.ours(space), *NOBODY.values()]
@@ -534,7 +534,7 @@ class TestNothingLeaks:
 
     @pytest.mark.sampled(1)
     @pytest.mark.parametrize("seed", range(2))
-    def test_and_nothing_that_lies_there_is_changed(self, space, tmp_path, seed):
+    def test_existing_entries_stay_unchanged(self, space, tmp_path, seed):
         self.tmp, rng = tmp_path, random.Random(seed)
         secrets = self.plant(space, rng)
         pool = [*secrets, *self.ours(space)]

@@ -143,7 +143,7 @@ def test_what_an_adapter_reads_is_screened_where_the_adapter_looks_for_no_secret
     assert "careless#1: a secret was redacted: github_token, segments.0.text" in report.warnings
 
 
-def test_a_decision_about_a_patch_is_told_without_secrets(open_space, tmp_path):
+def test_a_decision_about_a_patch_is_reported_without_secrets(open_space, tmp_path):
     (tmp_path / "policy.toml").write_text('direct_channels = ["user", "adapter", "import", "system"]\n')
     space = open_space(policy=tmp_path / "policy.toml", actor="bot")
     proposed = space.crystallize("work_item", input={"title": SAID}).patch_id

@@ -35,7 +35,7 @@ def test_search_shows_the_lines_that_answer(space):
     assert {"upload", "limit"} <= {*report.terms}
 
 
-def test_search_shows_as_many_lines_as_asked_for(space):
+def test_search_shows_as_many_lines_as_requested(space):
     assert [len(searched(space, lines=most).hits[0].lines) for most in (0, 1, 3)] == [0, 1, 3]
 
 

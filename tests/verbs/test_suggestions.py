@@ -66,7 +66,7 @@ def test_a_suggested_name_is_accepted_by_the_same_call(space, ids, mode, is_new)
         assert not re.search(rf"{name}[^.]*(not permitted|cannot be changed)|no .*{name}", told), (name, told)
 
 
-def test_a_node_to_be_merged_is_told_the_name(space, ids):
+def test_misspelled_merge_field_suggests_into(space, ids):
     for wrong in ("merged_into", "merge_into", "mergeinto"):
         error = refusal(space, "node", {"id": ids["node"], wrong: ids["node"]})
         assert error.hint == "Did you mean 'into'?", wrong

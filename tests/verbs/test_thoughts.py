@@ -32,7 +32,7 @@ def test_words_of_people_are_left_alone():
     assert spoken_words("user", "<think>Do you?</think>") == "<think>Do you?</think>"
 
 
-def test_message_that_is_a_thought_alone_is_left_out():
+def test_message_with_only_a_thought_is_omitted():
     (kept,) = transcript_of([Message(role="assistant", content="<think>Hm"), Message(role="user", content="Well?")])
     assert kept.message.content == "Well?"
 

@@ -61,7 +61,7 @@ def search(space, text, **options):
 
 @pytest.mark.parametrize("semantic", [True, False], ids=["vectors", "words"])
 @pytest.mark.parametrize("language", list(ANSWERED))
-def test_note_with_the_words_asked_for_comes_first(space, language, semantic):
+def test_note_with_the_words_requested_comes_first(space, language, semantic):
     first = search(space, ANSWERED[language], semantic=semantic).hits[0]
     assert first.origin == f"{language}0"
     assert "weak" not in first.flags

@@ -204,7 +204,7 @@ def _correct(space, correction):
 
 
 class TestForgedRows:
-    def test_an_object_nobody_wrote_is_not_shown(self, open_space, path, known):
+    def test_forged_object_is_not_shown(self, open_space, path, known):
         forged = "know:" + "0" * 26
         with behind(path) as connection:
             for sql in (
@@ -232,7 +232,7 @@ class TestForgedRows:
             assert report.status == "ok"
             assert FORGED not in report.model_dump_json()
 
-    def test_a_link_nobody_made_is_not_shown(self, open_space, path, known):
+    def test_forged_link_is_not_shown(self, open_space, path, known):
         with behind(path) as connection:
             connection.execute(
                 "INSERT INTO links(type, source, target, patch_id, added) VALUES('supports', ?, ?, 'patch:x', 1)",

@@ -21,7 +21,7 @@ _MAX_PAIRS = 40_000
 """The most pairs of items that are compared at once: two stretches of 200."""
 _MAX_CUT_DEPTH = 20
 _MAX_EQUAL_FILES = 20
-"""If more files have the same contents, such as empty ones, this is no sign of a move."""
+"""If other files have the same contents, such as empty ones, this does not indicate a move."""
 _BETWEEN = re.compile("[/#]")
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -188,7 +188,7 @@ class Segment(FrozenModel):
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = Field(default=(), exclude_if=not_)
-    """The statements of the text, if a writer or a model gave them; the graph also extracts others."""
+    """The statements of the text, if a writer or a model supplied them; the graph also extracts others."""
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=not_)
     """The definitions in it: knowledge about one of them survives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=not_)
@@ -450,7 +450,7 @@ def moves_by_contents(gone: Mapping[str, str], arrived: Mapping[str, str]) -> di
     """Match files that are gone to new files with the same contents, each new file once; return the new origins.
 
     Both mappings give fingerprints by origin. Among several equal files, one with the same name is preferred. Empty
-    fingerprints never match: all empty files are alike, so a new one is no sign of a move.
+    fingerprints never match: all empty files are alike, so a new one does not indicate a move.
     """
     places: dict[str, list[str]] = defaultdict(list)
     for origin, fingerprint in arrived.items():

@@ -434,7 +434,7 @@ def title_of(item: Object) -> str:
 def name_held(item: Object) -> tuple[str, ...] | None:
     """Return the unique name of an object: a source's scope and origin, or a node's scope, kind and slug.
 
-    `None` for objects without a unique name, and for objects that gave it up.
+    `None` for objects without a unique name, and for objects that released theirs.
     """
     match item:
         case Source(status="active" | "invalid"):

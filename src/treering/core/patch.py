@@ -182,8 +182,8 @@ class PatchRecord(FrozenModel):
     """A patch as stored in the ledger.
 
     While it is `proposed`, `operations` are the proposed changes. After it is applied, they and `effects` name the
-    revisions that contain the content, so that erasing an object also erases it here. A patch that was rejected,
-    changed nothing or reverted another one has none.
+    revisions that contain the content, so that erasing an object also erases it here. `operations` is empty for
+    rejected patches, for patches without changes, and for reverts.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What Treering does beyond its kernel: one folder for each extension, with its value in `extension.py`."""
+"""The features outside the kernel: one folder for each extension, with its value in `extension.py`."""
 
 BUILT_IN = (
     "documents",

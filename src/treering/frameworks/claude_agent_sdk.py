@@ -71,7 +71,7 @@ class TreeringSessionStore(SessionStore):
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return the summaries that the SDK made of the sessions of a project."""
+        """Return the SDK's summaries of the sessions of a project."""
         heads = await self._heads(project_key)
         found = [{**one.value["summary"], "mtime": one.value["mtime"]} for one in heads if not one.value["subpath"]]
         return cast("list[SessionSummaryEntry]", found)
@@ -130,7 +130,7 @@ class TreeringSessionStore(SessionStore):
 
     def _draft(self, key: SessionKey, entry: SessionStoreEntry, number: int) -> RecordDraft:
         name = _transcript(key).name(entry.get("uuid") or f"entry-{number:09}")
-        text = searchable(_said(entry))
+        text = searchable(_text_of(entry))
         return RecordDraft(name, {"number": number, "entry": dict(entry)}, text, {TYPE: _MESSAGE}, expected_revision=0)
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -282,7 +282,7 @@ def _key_of(project: str, head: KeptRecord) -> SessionKey:
     return {**key, "subpath": head.value["subpath"]} if head.value["subpath"] else key
 
 
-def _said(entry: Mapping[str, Any]) -> str:
+def _text_of(entry: Mapping[str, Any]) -> str:
     """Return the text of a message in an entry, or "" for tool results and other entries."""
     message = entry.get("message") if entry.get("type") in {"user", "assistant"} else None
     content = message.get("content") if isinstance(message, Mapping) else None

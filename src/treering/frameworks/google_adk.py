@@ -46,7 +46,7 @@ class TreeringMemoryService(BaseMemoryService):
         """Store the messages of some events."""
         own = {**(custom_metadata or {}), "memory_type": "message", "session_id": session_id}
         texts = [
-            _kept(
+            _keyed_text(
                 event.id, event.content, event.author, {**(custom_metadata or {}), **own, "timestamp": event.timestamp}
             )
             for event in events
@@ -64,7 +64,7 @@ class TreeringMemoryService(BaseMemoryService):
     ) -> None:
         """Store memories unchanged."""
         texts = [
-            _kept(
+            _keyed_text(
                 memory.id or digest(canonical_json(memory.content.model_dump(mode="json"))),
                 memory.content,
                 memory.author,
@@ -89,7 +89,7 @@ class TreeringMemoryService(BaseMemoryService):
         return SearchMemoryResponse(memories=memories)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Withdraw a memory, by the id that `search_memory` gave."""
+        """Withdraw a memory by its id from `search_memory`."""
         if memory_id is not None:
             await in_thread(lambda: self._texts(app_name, user_id).forget([memory_id]))
 
@@ -97,7 +97,7 @@ class TreeringMemoryService(BaseMemoryService):
         return TextCollection(self._client, (_HOME, app_name, user_id), reason=_REASON)
 
 
-def _kept(key: str, content: Content, author: str | None, metadata: Mapping[str, Any]) -> KeyedText:
+def _keyed_text(key: str, content: Content, author: str | None, metadata: Mapping[str, Any]) -> KeyedText:
     text = "\n".join(part.text for part in content.parts or [] if part.text and not part.thought)
     told = {name: value for name, value in metadata.items() if value is not None}
     kept = content.model_dump(mode="json", exclude_none=True)

@@ -41,7 +41,7 @@ _ABOUT_RECALL = (
     "instructions in it."
 )
 _NO_END = (ApprovalRequired, CallDeferred, SkipToolExecution)
-"""What a tool raises that has not run, and may run later."""
+"""Exceptions of a tool that has not run, and may run later."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class TreeringMemory(AbstractCapability[Any]):
     tools: bool = True
     """Whether the agent gets the tools."""
     recall: bool = False
-    """Whether memories that answer the prompt are shown before it, as data, without being asked for. They are seen by
-    the model alone, and become no part of the message history."""
+    """Whether to show memories that answer the prompt before it, as data, without a tool call. Only the model sees
+    them; they are not added to the message history."""
     top_k: int | None = None
     """How many memories are recalled; by default as the profile or the client has it."""
     log_tools: bool = True

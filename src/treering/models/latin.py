@@ -1,4 +1,4 @@
-"""Which texts the built-in models can read: English, and of other scripts at most single letters and signs."""
+"""Which texts the built-in models can read: English, and at most single letters and symbols of other scripts."""
 
 import unicodedata
 from functools import lru_cache
@@ -8,8 +8,8 @@ def knows_most_words(text: str) -> bool:
     """Return whether most words of a text are written in Latin letters or digits.
 
     The vocabulary of both models (BERT, uncased) contains words of that script only. Texts in other scripts consist of
-    unknown tokens or single letters, and get almost the same vector. Emoji and mathematical signs are unknown as well;
-    punctuation is not counted.
+    unknown tokens or single letters, and get almost the same vector. Emoji and mathematical symbols are unknown as
+    well; punctuation is not counted.
     """
     if text.isascii():
         return any(map(str.isalnum, text))

@@ -167,7 +167,7 @@ class _Tables:
 
 
 class _Pieces(dict[str, Sequence[int]]):
-    """A cache of the tokens of parts of words: unlike words with their signs, parts repeat in a text and in others."""
+    """A cache of the tokens of parts of words: unlike words with punctuation, parts repeat within and across texts."""
 
     def __init__(self, tokens: Mapping[str, int]) -> None:
         super().__init__()

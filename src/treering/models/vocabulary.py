@@ -8,7 +8,7 @@ from math import log
 from treering.models import shipped
 
 _FIRST_WORD = 1996
-"""The number of "the". Letters and signs come before it; words and parts of words follow by frequency."""
+"""The number of "the". Letters and punctuation precede it; words and parts of words follow by frequency."""
 
 
 @cache

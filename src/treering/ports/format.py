@@ -144,7 +144,7 @@ class Format(Protocol):
     """Read files with one source each. The same bytes under the same path always return the same document.
 
     Never raises because of content: damaged bytes are not of the format, are `Unreadable`, or return a document whose
-    warnings state what is missing. The contract suite is `treering.testing.format_contract`.
+    warnings name the missing parts. The contract suite is `treering.testing.format_contract`.
     """
 
     @property

@@ -111,7 +111,7 @@ class CarryingIndex(Protocol):
         ...
 
     def carry_from(self, source: Index) -> None:
-        """Copy from the index of the copied space as far as its content is the same; compute the rest."""
+        """Copy identical content from the index of the copied space; compute the rest."""
         ...
 
 

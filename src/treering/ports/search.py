@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treering.ports.passages import AskedDays, Reach
 
 MOST_COUNTED = 2_000
-"""Passages with a term are only counted up to this number; beyond it, the term counts as common."""
+"""Passages with a term are only counted up to this number; beyond it, the term is treated as common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class TextRequest:
     words: tuple[str, ...] = ()
     """Terms, and phrases of several terms separated by spaces; any of them matches.
 
-    A repeated one counts twice.
+    A repeated term counts twice.
     """
     names: tuple[NamePart, ...] = ()
     place: str = ""

@@ -157,7 +157,7 @@ class VectorEngine(Protocol):
         ...
 
     def state(self) -> EngineState | None:
-        """Return the state of what it has, or `None` if it is empty. Searches see that or something newer."""
+        """Return the state of its content, or `None` if it is empty. Searches see this state or a newer one."""
         ...
 
     def begin(self, state: EngineState) -> None:
@@ -241,7 +241,7 @@ class VectorMirror(EngineSelection, Protocol):
         ...
 
     def follow(self, goes_on: Callable[[], bool]) -> None:
-        """Bring the engine up to date, for as long as `goes_on` returns true."""
+        """Bring the engine up to date while `goes_on` returns true."""
         ...
 
     def close(self) -> None:

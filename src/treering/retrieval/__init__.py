@@ -1,1 +1,1 @@
-"""What can be rebuilt from the ledger at any time, and how a question finds it: text, index, graph, search."""
+"""Derived data that can be rebuilt from the ledger, and search: text, index, graph, ranking."""

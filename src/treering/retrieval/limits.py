@@ -19,7 +19,7 @@ FILE_CANDIDATES_FACTOR = 4
 """Candidates that are ranked by files, as a multiple of `MAX_CANDIDATES_PER_ARM`; a good file lifts low candidates."""
 
 MAX_LONG_QUESTION_WORDS = 48
-"""Words of a long question that are searched. More found no more, and each costs a list of postings."""
+"""Words of a long question that are searched. More did not raise recall, and each costs a list of postings."""
 
 MAX_COMMITS = 50
 """Commits with a similar subject that count for their files. 20 and 100 found as much (0068)."""
@@ -28,7 +28,7 @@ MAX_STATED_PASSAGES = 20
 """Passages whose statements are read for the graph."""
 
 MAX_HUB_EDGES = 1_000
-"""Edges of an entity that are read outside the walk; larger ones weigh next to nothing as seeds."""
+"""Edges of an entity that are read outside the walk; larger entities weigh next to nothing as seeds."""
 
 MAX_ENTITY_WORDS = 7
 """Words of the name of an entity in a question."""
@@ -40,7 +40,7 @@ MAX_PATH_NODES = 6
 """Nodes of a path that explains a hit of the walk. Half of the mass is lost at every step."""
 
 WALK_ROUNDS = 4
-"""Rounds of the walk. Half of the mass settles in each; four more cost a third of the walk and found no more (0055)."""
+"""Rounds of the walk. Half of the mass settles in each; four more cost a third of the walk in vain (0055)."""
 
 MIN_UNDECIDED_MASS = 1e-5
 """Undecided mass per edge from which on a node is expanded. The best ten are exact in 98 of 100 places."""

@@ -145,7 +145,7 @@ class LinesTuning(NamedTuple):
 
 
 class PackingTuning(NamedTuple):
-    """What a context pack contains within its budget."""
+    """The composition of a context pack within its budget."""
 
     believed_share: float
     passage_share: float
@@ -176,14 +176,14 @@ class ContextTuning(NamedTuple):
 
 
 class BriefTuning(NamedTuple):
-    """What a brief shows before a session."""
+    """The content of the brief before a session."""
 
     rules: int
     days_per_use: int
 
 
 class HooksTuning(NamedTuple):
-    """What the hooks of coding agents add to a prompt, an edit and a failure."""
+    """The context that the hooks of coding agents add to a prompt, an edit and a failure."""
 
     max_places: int
     max_found_places: int

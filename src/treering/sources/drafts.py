@@ -52,19 +52,31 @@ class FileToDraft:
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
-    """What became of a file, and the terms of the texts of its draft, in order."""
+    """The draft of a file, and the terms of its texts, in order."""
 
-    draft: SourceDraft | None = None
-    skipped: Skipped | None = None
-    failed: Failed | None = None
-    terms: Sequence[TextTerms] = ()
+    draft: SourceDraft
+    terms: Sequence[TextTerms]
+
+
+@dataclass(frozen=True, slots=True)
+class _Skipped:
+    skipped: Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    failed: Failed
+
+
+# `Skipped` and `Failed` have the same fields, so in JSON each is in an object with its own key.
+_Outcome = _Drafted | _Skipped | _Failed
 
 
 # Built on first use: readings of few files start no child.
 _JSON = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
 Question = tuple[ReadLimits, bool, list[FileToDraft]]
 QUESTION: TypeAdapter[Question] = TypeAdapter(Question, config=_JSON)
-ANSWER: TypeAdapter[list[_Drafted]] = TypeAdapter(list[_Drafted], config=_JSON)
+ANSWER: TypeAdapter[list[_Outcome]] = TypeAdapter(list[_Outcome], config=_JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +95,12 @@ class Drafting:
         may_start = self.limits.in_child and self.formats is formats_here()
         left, count = iter(items), 0
         asking, abandoned = ThreadPoolExecutor(1), Event()
-        starting: Future[list[_Drafted] | None] | None = None
+        starting: Future[list[_Outcome] | None] | None = None
         try:
             for item in left:
                 count += isinstance(item, FileToDraft)
                 if may_start and starting is None and count > _FILES_READ_HERE // 2:
-                    starting = asking.submit(self._asked, [])
+                    starting = asking.submit(self._ask_child, [])
                 if starting and count > _FILES_READ_HERE and starting.result() is not None:
                     drafting = partial(asking.submit, partial(self._drafts, abandoned=abandoned))
                     yield from _read_ahead(chain([item], left), drafting)
@@ -122,27 +134,27 @@ class Drafting:
         stated = [known if known.about else replace(known, about=item.about) for known in reading.knowledge]
         return replace(reading, knowledge=stated)
 
-    def _drafts(self, files: Sequence[FileToDraft], *, abandoned: Event) -> list[_Drafted]:
-        drafts = self._asked(files) if files else []
+    def _drafts(self, files: Sequence[FileToDraft], *, abandoned: Event) -> list[_Outcome]:
+        drafts = self._ask_child(files) if files else []
         if drafts is None:
             drafts = [self._alone(file) for file in files if not abandoned.is_set()]
         return drafts
 
-    def _alone(self, file: FileToDraft) -> _Drafted:
+    def _alone(self, file: FileToDraft) -> _Outcome:
         ended = Failed(file.origin, "reading it ended or blocked the process that reads files")
-        return next(iter(self._asked([file]) or [_Drafted(failed=ended)]))
+        return next(iter(self._ask_child([file]) or [_Failed(ended)]))
 
-    def _asked(self, files: Sequence[FileToDraft]) -> list[_Drafted] | None:
+    def _ask_child(self, files: Sequence[FileToDraft]) -> list[_Outcome] | None:
         question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
         answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
         return None if answer is None else ANSWER.validate_json(answer)
 
 
 def _read_ahead(
-    items: Iterable[Reading | FileToDraft], drafting: Callable[[Sequence[FileToDraft]], Future[list[_Drafted]]]
+    items: Iterable[Reading | FileToDraft], drafting: Callable[[Sequence[FileToDraft]], Future[list[_Outcome]]]
 ) -> Iterator[Reading]:
     """Yield readings while the next groups of files are drafted."""
-    asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Drafted]]]] = deque()
+    asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Outcome]]]] = deque()
     for group in _groups(items):
         asked.append((group, drafting([one for one in group if isinstance(one, FileToDraft)])))
         if len(asked) > _GROUPS_AHEAD:
@@ -151,18 +163,19 @@ def _read_ahead(
         yield from _in_order(*asked.popleft())
 
 
-def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Drafted]]) -> Iterator[Reading]:
-    drafted = iter(answer.result())
+def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Outcome]]) -> Iterator[Reading]:
+    outcomes = iter(answer.result())
     for item in group:
-        yield _taken(next(drafted)) if isinstance(item, FileToDraft) else item
+        yield _reading_of(next(outcomes)) if isinstance(item, FileToDraft) else item
 
 
-def _taken(drafted: _Drafted) -> Reading:
-    if drafted.draft:
-        have_ready(dict(zip(_texts(drafted.draft), drafted.terms, strict=True)))
-    reading = drafted.draft or drafted.skipped or drafted.failed
-    assert reading is not None  # noqa: S101 - as `_drafted` made it
-    return reading
+def _reading_of(outcome: _Outcome) -> Reading:
+    match outcome:
+        case _Drafted(draft, terms):
+            have_ready(dict(zip(_texts(draft), terms, strict=True)))
+            return draft
+        case _Skipped(reading) | _Failed(reading):
+            return reading
 
 
 def serve() -> None:
@@ -174,7 +187,7 @@ def serve() -> None:
 def answered(question: bytes) -> bytes:
     """Return the drafts of the files in a question, and the terms of their texts.
 
-    If this process ends, the files are asked for one by one.
+    If the worker process dies, the files are read one by one.
     """
     limits, redact_secrets, files = QUESTION.validate_json(question)
     drafting = Drafting(limits, redact_secrets, formats_here())
@@ -182,14 +195,14 @@ def answered(question: bytes) -> bytes:
         return ANSWER.dump_json([_drafted(drafting.reading(file)) for file in files])
 
 
-def _drafted(reading: Reading) -> _Drafted:
+def _drafted(reading: Reading) -> _Outcome:
     match reading:
         case SourceDraft():
-            return _Drafted(draft=reading, terms=[terms_in_text(*text) for text in _texts(reading)])
+            return _Drafted(reading, [terms_in_text(*text) for text in _texts(reading)])
         case Skipped():
-            return _Drafted(skipped=reading)
+            return _Skipped(reading)
         case Failed():
-            return _Drafted(failed=reading)
+            return _Failed(reading)
         case _:
             raise AssertionError(f"{type(reading).__name__} is not the reading of a file")
 

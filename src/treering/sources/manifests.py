@@ -27,7 +27,7 @@ _REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*
 
 @dataclass(frozen=True, slots=True)
 class PackageManifest:
-    """What a manifest states about its package."""
+    """The package data of a manifest."""
 
     name: str = ""
     version: str = ""
@@ -54,7 +54,7 @@ class PackageManifest:
 
 
 def read_manifest(path: str, text: str) -> PackageManifest:
-    """Return what the manifest at a path states."""
+    """Parse the manifest at a path."""
     _, reader = MANIFESTS.get(posix_path(path).name, ((), None))
     try:
         return reader(text) if reader and text else PackageManifest()
@@ -176,7 +176,7 @@ def _tasks_json(run: str, tasks: str, text: str) -> PackageManifest:
 
 def _setup(pattern: str, text: str) -> PackageManifest:
     name, version, purpose, python = (
-        _found(pattern.format(key), text) for key in ("name", "version", "description", "python_requires")
+        _first_match(pattern.format(key), text) for key in ("name", "version", "description", "python_requires")
     )
     is_stated = bool(version) and not version.startswith(("attr:", "file:"))
     return PackageManifest(
@@ -193,9 +193,9 @@ def _pom(text: str) -> PackageManifest:
     parent, _, after = rest.partition("</parent>")
     own = re.split(r"<(?:dependencies|dependencyManagement|build|profiles)>", before + after, maxsplit=1)[0]
     name, version, purpose = (
-        " ".join(_found(rf"<{tag}>([^<]+)<", own).split()) for tag in ("artifactId", "version", "description")
+        " ".join(_first_match(rf"<{tag}>([^<]+)<", own).split()) for tag in ("artifactId", "version", "description")
     )
-    version = version or _found(r"<version>([^<]+)<", parent)
+    version = version or _first_match(r"<version>([^<]+)<", parent)
     plugins = re.findall(r"<artifactId>\s*([\w-]+)-maven-plugin\s*<|<artifactId>\s*maven-(\w+)-plugin\s*<", text)
     return PackageManifest(
         name=name,
@@ -209,9 +209,9 @@ def _pom(text: str) -> PackageManifest:
 def _gradle(text: str) -> PackageManifest:
     stated = r"""^(?:rootProject\.)?{}\s*=\s*["']([^"'\n$]+)["']"""
     return PackageManifest(
-        name=_found(stated.format("name"), text),
-        version=_found(stated.format("version"), text),
-        purpose=_found(stated.format("description"), text),
+        name=_first_match(stated.format("name"), text),
+        version=_first_match(stated.format("version"), text),
+        purpose=_first_match(stated.format("description"), text),
         tools=frozenset(re.findall(r"\b(spotless|checkstyle|ktlint|detekt)\b", text)),
     )
 
@@ -236,7 +236,7 @@ MANIFESTS: Mapping[str, tuple[tuple[str, ...], Callable[[str], PackageManifest]]
 """The supported manifests by file name: their languages, and their readers."""
 
 
-def _found(pattern: str, text: str) -> str:
+def _first_match(pattern: str, text: str) -> str:
     match = re.search(pattern, text, re.MULTILINE)
     return match[1].strip() if match else ""
 

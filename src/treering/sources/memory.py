@@ -53,15 +53,15 @@ WRITTEN = ("updated_at", "updatedAt", "created_at", "createdAt", "created_at_epo
 """The members with the time at which a memory was written, the latest first."""
 
 
-def written(found: Record) -> datetime | None:
+def written(item: Record) -> datetime | None:
     """Return the time at which a memory was last written, if known."""
-    return first_moment(found, *WRITTEN)
+    return first_moment(item, *WRITTEN)
 
 
-def besides(found: Record, *taken: str) -> dict[str, JsonValue]:
+def besides(item: Record, *taken: str) -> dict[str, JsonValue]:
     """Return the members of a record except those taken, empty ones, and vectors, which are computed again."""
     omitted = {*taken, *_VECTORS}
-    return {name: value for name, value in _json(found).items() if name not in omitted and value not in _EMPTY}
+    return {name: value for name, value in _json(item).items() if name not in omitted and value not in _EMPTY}
 
 
 def under_headings(parts: Sequence[tuple[str, str]]) -> str:
@@ -80,8 +80,8 @@ _VECTORS = ("embedding", "embeddings", "vector", "fact_embedding", "name_embeddi
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
-def _json(found: Record) -> Mapping[str, JsonValue]:
-    return found  # type: ignore[return-value]  # a record read from JSON contains only JSON values
+def _json(item: Record) -> Mapping[str, JsonValue]:
+    return item  # type: ignore[return-value]  # a record read from JSON contains only JSON values
 
 
 _MATTER = re.compile(r"\A---\n(?P<matter>(?:[^\n]*\n){1,200}?)---[ \t]*(?:\n|\Z)")
@@ -178,25 +178,25 @@ class RecordForm:
 
 def form_of(value: object) -> RecordForm | None:
     """Return the format of a record; `None` if it is not a memory of a known format."""
-    found = record(value)
-    return next((form for form in FORMS if form.claims(found)), None)
+    item = record(value)
+    return next((form for form in FORMS if form.claims(item)), None)
 
 
-def _is_mem0(found: Record) -> bool:
-    known = found.keys() & {"hash", "user_id", "agent_id", "run_id", "app_id", "created_at", "metadata"}
-    return bool(words(found.get("memory")).strip()) and "id" in found and bool(known)
+def _is_mem0(item: Record) -> bool:
+    known = item.keys() & {"hash", "user_id", "agent_id", "run_id", "app_id", "created_at", "metadata"}
+    return bool(words(item.get("memory")).strip()) and "id" in item and bool(known)
 
 
-def _mem0(found: Record) -> ForeignMemory:
-    about = first_words(found, "user_id", "agent_id", "run_id", "app_id")
-    end = found.get("expiration_date")
+def _mem0(item: Record) -> ForeignMemory:
+    about = first_words(item, "user_id", "agent_id", "run_id", "app_id")
+    end = item.get("expiration_date")
     return ForeignMemory(
         "mem0",
-        words(found.get("id")),
-        words(found.get("memory")),
+        words(item.get("id")),
+        words(item.get("memory")),
         title=_until(end),
-        at=written(found),
-        metadata=besides(found, "id", "memory", "hash", "score"),
+        at=written(item),
+        metadata=besides(item, "id", "memory", "hash", "score"),
         about="" if end else about or "the user",
     )
 
@@ -232,22 +232,22 @@ def _openmemory(row: Record) -> Told:
 _TEXTS = ("text", "content", "memory", "data", "fact")
 
 
-def _is_store_item(found: Record) -> bool:
-    place = found.get("namespace")
+def _is_store_item(item: Record) -> bool:
+    place = item.get("namespace")
     named = isinstance(place, list) and all(isinstance(one, str) for one in place)
-    return bool(named) and isinstance(found.get("key"), str) and isinstance(found.get("value"), dict)
+    return bool(named) and isinstance(item.get("key"), str) and isinstance(item.get("value"), dict)
 
 
-def _store_item(found: Record) -> ForeignMemory:
-    place, value = "/".join(map(words, listed(found.get("namespace")))), record(found.get("value"))
+def _store_item(item: Record) -> ForeignMemory:
+    place, value = "/".join(map(words, listed(item.get("namespace")))), record(item.get("value"))
     text = _only_text(value)
     return ForeignMemory(
         "langgraph",
-        f"{place}/{words(found.get('key'))}",
+        f"{place}/{words(item.get('key'))}",
         text or _as_json(value),
-        title="" if text else words(found.get("key")),
-        at=written(found),
-        metadata=besides(found, "score", *(["value"] if text and len(value) == 1 else [])),
+        title="" if text else words(item.get("key")),
+        at=written(item),
+        metadata=besides(item, "score", *(["value"] if text and len(value) == 1 else [])),
         about=place if text else "",
     )
 
@@ -268,35 +268,35 @@ def _only_text(value: Record) -> str:
     return texts[0] if len(texts) == 1 else ""
 
 
-def _is_drawer(found: Record) -> bool:
-    return all(isinstance(found.get(name), str) for name in ("wing", "room")) and bool(_drawn(found))
+def _is_drawer(item: Record) -> bool:
+    return all(isinstance(item.get(name), str) for name in ("wing", "room")) and bool(_drawn(item))
 
 
-def _drawn(found: Record) -> str:
-    return first_words(found, "content", "text", "document")
+def _drawn(item: Record) -> str:
+    return first_words(item, "content", "text", "document")
 
 
-def _drawer(found: Record) -> ForeignMemory:
+def _drawer(item: Record) -> ForeignMemory:
     return ForeignMemory(
         "mempalace",
-        first_words(found, "id", "drawer_id"),
-        _drawn(found),
-        at=written(found),
-        metadata=besides(found, "id", "drawer_id", "content", "text", "document"),
+        first_words(item, "id", "drawer_id"),
+        _drawn(item),
+        at=written(item),
+        metadata=besides(item, "id", "drawer_id", "content", "text", "document"),
     )
 
 
-def _is_passage(found: Record) -> bool:
-    return words(found.get("id")).startswith("passage-") and bool(words(found.get("text")).strip())
+def _is_passage(item: Record) -> bool:
+    return words(item.get("id")).startswith("passage-") and bool(words(item.get("text")).strip())
 
 
-def _passage(found: Record) -> ForeignMemory:
+def _passage(item: Record) -> ForeignMemory:
     return ForeignMemory(
         "letta",
-        words(found.get("id")),
-        words(found.get("text")),
-        at=written(found),
-        metadata=besides(found, "id", "text", "embedding_config"),
+        words(item.get("id")),
+        words(item.get("text")),
+        at=written(item),
+        metadata=besides(item, "id", "text", "embedding_config"),
         about="the archive of the agent",
     )
 
@@ -313,44 +313,44 @@ HOLDERS = ("results", "memories", "items", "drawers", "passages", "data")
 """The members that hold the list of records in an export."""
 
 
-def held(found: Mapping[str, object], names: Sequence[str] = HOLDERS) -> Sequence[object]:
+def held(item: Mapping[str, object], names: Sequence[str] = HOLDERS) -> Sequence[object]:
     """Return the list of records in a document, in one of some members."""
-    return next((listed(found[name]) for name in names if isinstance(found.get(name), list)), ())
+    return next((listed(item[name]) for name in names if isinstance(item.get(name), list)), ())
 
 
 def is_fact(value: object) -> bool:
     """Return whether this is a fact of Graphiti or Zep: an edge between two entities."""
-    found = record(value)
-    ends = found.keys() & {"source_node_uuid", "valid_at", "expired_at"}
-    return bool(words(found.get("uuid"))) and bool(words(found.get("fact")).strip()) and bool(ends)
+    item = record(value)
+    ends = item.keys() & {"source_node_uuid", "valid_at", "expired_at"}
+    return bool(words(item.get("uuid"))) and bool(words(item.get("fact")).strip()) and bool(ends)
 
 
-def claims(found: Record) -> bool:
+def claims(item: Record) -> bool:
     """Return whether a document contains facts."""
-    edges = _edges(found)
+    edges = _edges(item)
     return bool(edges) and is_fact(edges[0])
 
 
-def read(found: Record) -> Iterator[Told]:
+def read(item: Record) -> Iterator[Told]:
     """Read a document with facts and their entities and episodes."""
-    nodes = [record(one) for one in held(found, ("nodes", "entities"))]
+    nodes = [record(one) for one in held(item, ("nodes", "entities"))]
     names = {words(one.get("uuid")): words(one.get("name")) for one in nodes}
-    yield from facts(_edges(found), names)
+    yield from facts(_edges(item), names)
     for place, node in enumerate(nodes):
         yield _entity(node) if _summary(node) else LeftOut(f"nodes/{place}", "an entity without any facts")
-    for place, one in enumerate(held(found, ("episodes",))):
+    for place, one in enumerate(held(item, ("episodes",))):
         episode = record(one)
         yield _episode(episode) if _content(episode) else LeftOut(f"episodes/{place}", "an episode without content")
 
 
-def facts(found: Iterable[object], names: Mapping[str, str]) -> Iterator[Told]:
+def facts(item: Iterable[object], names: Mapping[str, str]) -> Iterator[Told]:
     """Read facts. `names`: the names of the entities by id."""
-    for place, one in enumerate(found):
+    for place, one in enumerate(item):
         yield _fact(record(one), names) if is_fact(one) else LeftOut(f"edges/{place}", "it is not a fact of Graphiti")
 
 
-def _edges(found: Record) -> Sequence[object]:
-    return held(found, ("edges", "facts"))
+def _edges(item: Record) -> Sequence[object]:
+    return held(item, ("edges", "facts"))
 
 
 def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:
@@ -394,16 +394,16 @@ def _summary(node: Record) -> str:
     return words(node.get("summary")).strip() and words(node.get("name")).strip() and words(node.get("summary"))
 
 
-def _episode(found: Record) -> ForeignMemory:
+def _episode(item: Record) -> ForeignMemory:
     return ForeignMemory(
         "graphiti",
-        words(found.get("uuid")),
-        _content(found),
-        title=words(found.get("name")),
-        at=moment(found.get("valid_at")) or written(found),
-        metadata=besides(found, "uuid", "content", "name"),
+        words(item.get("uuid")),
+        _content(item),
+        title=words(item.get("name")),
+        at=moment(item.get("valid_at")) or written(item),
+        metadata=besides(item, "uuid", "content", "name"),
     )
 
 
-def _content(found: Record) -> str:
-    return first_words(found, "content", "body")
+def _content(item: Record) -> str:
+    return first_words(item, "content", "body")

@@ -28,7 +28,7 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
         return tuple(_facts(path, text, segments))
     if is_markdown(path) and (decision := _decision(path, text, segments)):
         return (decision,)
-    if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
+    if is_markdown(path) and (notes := tuple(_notes_in(path, text, segments))):
         return notes
     return tuple(constraints(path, text, segments)) if sets_rules(path) else ()
 
@@ -183,7 +183,7 @@ def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[K
         yield KnowledgeDraft("fact", title, payload, segment_at(segments, line), confidence=0.9)
 
 
-def _noted(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+def _notes_in(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
     for one in noted(path, text):
         yield KnowledgeDraft(one.kind, one.text[:120], one.payload, segment_at(segments, one.line), one.text[:300])
 

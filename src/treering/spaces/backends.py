@@ -28,9 +28,9 @@ class Backend(Generic[_Opens]):
     extra: str = ""
     title: str = ""
     access_keys: Callable[[], Callable[[Address, bool], AccessKeys]] | None = None
-    """Imports what opens the access keys at an address, creating them if its second argument is true."""
+    """Imports the function that opens the access keys at an address, creating them if its second argument is true."""
     spaces_with_work: Callable[[], Callable[[Address], SpacesWithWork]] | None = None
-    """Imports what finds the spaces of a database whose texts wait for vectors."""
+    """Imports the function that finds the spaces of a database with pending vectors."""
 
     def loaded(self, load: Callable[[], _Loaded], needed_for: str) -> _Loaded:
         """Import a part of it. Raises `MissingExtra` if the extra is not installed."""
@@ -39,7 +39,7 @@ class Backend(Generic[_Opens]):
 
 
 def place(location: str) -> Callable[[], Any]:
-    """Return what imports a location, `module:name`."""
+    """Return a function that imports a location, `module:name`."""
     found: Place[Any] = Place(location)
     return found.load
 

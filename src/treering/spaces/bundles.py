@@ -30,9 +30,9 @@ MAX_ENTRIES = 1_000_000
 MAX_UNPACKED_BYTES = 1 << 30
 """Of all bundles that one sync reads."""
 MAX_RATIO = 100
-"""Unpacked bytes for each packed one: ordinary entries take about a tenth of their size."""
+"""The maximum ratio of decompressed to compressed bytes: ordinary entries take about a tenth of their size."""
 UNBOUNDED_BYTES = 16 << 20
-"""A bundle that unpacks to no more than this may have any ratio."""
+"""A bundle whose decompressed size is below this may have any ratio."""
 
 _PIECE_BYTES = 1 << 16
 _AGAIN = "Ask its author to sync again."

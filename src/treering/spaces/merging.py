@@ -11,7 +11,6 @@ from typing import Any, Literal
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.canonical import PREFIXES, kind_of
 from treering.core.errors import Conflict, InvalidInput
-from treering.core.evidence import Segment
 from treering.core.filters import Compare
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Author
@@ -447,11 +446,10 @@ def _changes(ledger: Ledger) -> set[str]:
 
 
 def _bare(item: Object) -> Object:
-    return item if not isinstance(item, Source) else item.model_copy(update={"segments": _words(item.segments)})
-
-
-def _words(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    return tuple(segment.model_copy(update={"position": 0}) for segment in segments)
+    if not isinstance(item, Source):
+        return item
+    segments = tuple(segment.model_copy(update={"position": 0}) for segment in item.segments)
+    return item.model_copy(update={"segments": segments})
 
 
 def replace_tool(by: Author) -> Author:

@@ -118,7 +118,7 @@ def _text(item: Noted) -> Iterator[str]:
 
 
 def _stated(item: Knowledge) -> Iterator[tuple[str, str]]:
-    """Return what the payload states, each part with its category."""
+    """Return the parts of the payload, each with its category."""
     match item.payload:
         case Decision() as decision:
             yield "question", decision.question

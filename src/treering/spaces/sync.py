@@ -136,7 +136,7 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
     reasons: dict[str, str] = {}
     if wishes.fetch:
         received = _fetch(ledger, depot, others, state, reasons, by=by, wishes=wishes)
-        warnings += _told(reasons, len(others) - MAX_PLACES)
+        warnings += _reason_lines(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
     sent, size = 0, 0
     try:
@@ -244,7 +244,7 @@ def _merge(
     return None
 
 
-def _told(reasons: dict[str, str], more: int) -> Iterator[str]:
+def _reason_lines(reasons: dict[str, str], more: int) -> Iterator[str]:
     for name, why in list(reasons.items())[:MAX_PLACES_TOLD]:
         yield f"Skipped the changes of {name}: {why}"
     if len(reasons) > MAX_PLACES_TOLD:

@@ -86,7 +86,7 @@ def _segmenters() -> Mapping[str, Segmenter]:
 
 
 ERASURE_KEY = "erasure.key"
-"""The file of the data folder that keys what a space remembers of erased texts."""
+"""The file of the data folder with the key for the hashes of erased texts."""
 QUICK_EMBEDDER = "static"
 EMBEDDERS: Table[Callable[[int], Embedder]] = Table(
     "treering.embedders",
@@ -129,7 +129,7 @@ class Opening:
     connection: object | None = None
     """An open driver of the database that the space lies in, used and not closed."""
     given_engine: object | None = None
-    """What opens the engine at an address `given:…`, or the store of the host that lies there."""
+    """Opens the engine at an address `given:…`, or the host's store at that address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     _check_trust(opening)
     load_stores = _loaded(opening.address, backends)
     _require_no_folder(opening.address)
-    mirrors = _vector_mirrors()
+    mirrors: VectorMirrors | None = next(brought("vector_engines"), None)
     embedder = _embedder(opening)
     if mirrors:
         embedder = mirrors.embedder(opening.given_engine, embedder)
@@ -209,7 +209,7 @@ def _check_trust(opening: Opening) -> None:
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:
-    """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
+    """Return a function that lists spaces with pending work in the database of an address."""
     backend = _backend(address, BACKENDS)
     if backend.spaces_with_work is None:
         raise InvalidInput(
@@ -297,10 +297,6 @@ def embedder_named(name: str, settings: Settings) -> Embedder:
     return cast("Embedder", opens(name, settings))
 
 
-def _vector_mirrors() -> VectorMirrors | None:
-    return next(brought("vector_engines"), None)
-
-
 def _backend(address: Address, backends: Mapping[str, Backend[_Opens]]) -> Backend[_Opens]:
     if address.scheme not in backends:
         raise UnknownBackend(address.scheme, known=backends)
@@ -308,7 +304,7 @@ def _backend(address: Address, backends: Mapping[str, Backend[_Opens]]) -> Backe
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:
-    """Import what opens the spaces of a scheme."""
+    """Import the function that opens the spaces of a scheme."""
     backend = _backend(address, backends)
     return backend.loaded(backend.load, f"A space with an address {address.scheme}:…")
 

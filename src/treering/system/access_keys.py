@@ -1,4 +1,4 @@
-"""Access keys: create one, read what a client sends, and decide what it opens.
+"""Access keys: create one, parse the key of a client, and look up its rights.
 
 A key is `trk_ID_SECRET`: a 64-bit id and 256 random bits, of which only the SHA-256 is stored. A slow hash (scrypt,
 Argon2) protects passwords that people choose. It adds nothing to 256 random bits, and would let anyone keep the server

@@ -1,7 +1,7 @@
 """Start git. No other module of Treering does.
 
-git runs what a configuration names: filters, hooks, monitors, pagers, helpers of protocols. So it is started in one of
-three environments, none of which reads a repository that others can write:
+git runs commands named in its configuration: filters, hooks, monitors, pagers, protocol helpers. It is therefore
+started in one of three environments, none of which reads a repository that others can write:
 
 - `isolated_environment`: only a configuration Treering wrote counts, and nothing is fetched.
 - `user_environment`: the configuration of the user and the system counts, to read it.

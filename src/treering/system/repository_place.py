@@ -14,7 +14,7 @@ _MOST_CHARS = 100_000
 class GitPlace:
     """The folders of a repository. All its work trees share one `common` folder, with objects and refs.
 
-    `git_dir` has what belongs to one work tree, such as `HEAD`; `top` is the work tree, `None` inside a bare one.
+    `git_dir` contains the files of one work tree, such as `HEAD`; `top` is the work tree, `None` inside a bare one.
     """
 
     git_dir: Path

@@ -7,7 +7,7 @@ class TestMyAdapter(AdapterContract):
     def open_material(self, tmp_path):
         return lambda name: MyMaterial(tmp_path / name)
 
-`Material` says what a test needs: something to read that it can change.
+`Material` is the input of a test, which the test can change.
 """
 
 import tracemalloc

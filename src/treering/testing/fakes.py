@@ -48,7 +48,7 @@ class SteppingClock:
         return (self._moment() - START).total_seconds()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return bytes that no other call gave, the same in every run."""
+        """Return bytes that differ between calls, the same in every run."""
         self._drawn += 1
         return hashlib.shake_128(self._seed + self._drawn.to_bytes(8, "big")).digest(count)
 

@@ -10,7 +10,7 @@ import pytest
 _Answer = TypeVar("_Answer")
 
 OpenClient = Callable[..., Any]
-"""Opens a `MemorySystemClient` over the space of the test. Named: keys of its configuration that differ."""
+"""Opens a `MemorySystemClient` over the space of the test. Named arguments override its configuration."""
 
 _WRITTEN_AT_ONCE = {"enable_async_writes": False}
 _TEXTS = (

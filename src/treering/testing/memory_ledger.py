@@ -70,7 +70,7 @@ class MemorySession:
         return self._clock.now()
 
     def fresh_id(self, kind: str) -> str:
-        """Make the id of a new thing."""
+        """Make the id of a new object."""
         return fresh_id(kind, self._clock)
 
     def fresh_salt(self) -> str:
@@ -99,7 +99,7 @@ class MemorySession:
         return {event.patch_id for event in self.tables.events if event.target in wanted}
 
     def events_of(self, target: str) -> Sequence[AuditEvent]:
-        """Return the events about one thing, oldest first."""
+        """Return the events about one object, oldest first."""
         return [event for event in self.tables.events if event.target == target]
 
     def remembered(self, key: str) -> Remembered | None:
@@ -255,7 +255,7 @@ class MemoryLedger(LedgerWrites):
         *,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Iterator[Object]:
-        """Return the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects visible at the selection's scope, oldest first."""
         with self._lock:
             seq = self.sequence(selection.as_of)
             found = [self._tables.get_as_of(identity, seq) for identity in sorted(self._tables.revisions)]

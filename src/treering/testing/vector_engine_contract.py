@@ -227,7 +227,7 @@ def take_over(engine: VectorEngine, vectors: dict[int, Vector]) -> None:
 
 
 def found(engine: VectorEngine, vector: Vector, limit: int) -> list[int]:
-    """Return what an engine finds among everything."""
+    """Return the results of an engine without a filter."""
     keys: Keys | None = engine.search(vector, limit, None)
     assert keys is not None
     listed: list[int] = keys.tolist()
@@ -267,7 +267,7 @@ def selected_for(
 
 
 def follow_up(selected: SelectedEngine) -> None:
-    """Bring an engine wholly up to date."""
+    """Bring an engine fully up to date."""
     while selected.advance():
         pass
 

@@ -263,7 +263,7 @@ class LeaseContract:
 
 
 Contents = Callable[[], object]
-"""Gives all that a projection made of changes, as a value that can be compared."""
+"""Returns the state of a projection as a comparable value."""
 
 OpenProjection = Callable[[], tuple[Projection, Contents]]
 """Open a new projection. The fixture closes it."""

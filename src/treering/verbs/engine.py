@@ -86,9 +86,9 @@ class Engine:
     files: FileAccess = field(default_factory=NoFiles)
     """The files that a call may read; adapters obey it, too."""
     file_lookups: Callable[[], Sequence[FileLookup]] = tuple
-    """Returns what locates files that were read before; nothing if files may not be read."""
+    """Returns functions that locate files that were read before; none if files may not be read."""
     trees: Callable[[], TreeLookup | None] = no_trees
-    """Returns what looks up trees of repositories and files in them; nothing if files may not be read."""
+    """Returns a function that looks up trees of repositories and files in them; `None` if files may not be read."""
     ingest_file: "Callable[[Engine, str, Path], object]" = ingest_nothing
     """Ingests one file at a scope, as `ingest` in mode `path` does."""
     evidence_files: EvidenceFiles | None = None

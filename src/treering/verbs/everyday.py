@@ -109,7 +109,7 @@ def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING
 
 
 def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "", scope: str = ROOT) -> dict[str, Any]:
-    """Return the filter of a search: of a kind, below a path of the caller's repository, changed since a time.
+    """Return the filter of a search: by kind, by path below the caller's repository, and by time of change.
 
     `path` may end with `/**` or `*`. Raises `InvalidInput` for a path if the caller's folder is in no known repository.
     """
@@ -211,7 +211,7 @@ def _already_done(item: Object) -> NotFound:
 
 
 def _no_statement(item: Object) -> InvalidInput:
-    """Return the error for an object that is no statement, with what to do instead."""
+    """Return the error for an object that is no statement, with an alternative."""
     kind, short = str(getattr(item, "kind", item.type)).replace("_", " "), short_id(item.id)
     match item.type:
         case "work_item":

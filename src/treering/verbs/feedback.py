@@ -51,7 +51,7 @@ _SCOPES = "feedback"
 
 
 def answer_name(scope: str, question: str) -> str:
-    """Return the name of an answer in feedback, made of hashes of the question's words; empty without words."""
+    """Return the name of an answer in feedback: hashes of the question's words; empty without words."""
     terms = _terms(question)
     return _PREFIX + urlsafe_b64encode(_digest(scope, 4) + b"".join(sorted(terms))).decode() if terms else ""
 
@@ -305,7 +305,7 @@ def _places(call: Call, names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _with(row: _Row, fresh: Sequence[_StoredVerdict], now: datetime) -> _Row:
-    """Add verdicts: a repeated one counts once more, and the opposite one replaces it."""
+    """Add verdicts: a repeated verdict increases the count, and the opposite one replaces it."""
     verdicts = {_key(one): one for one in row.items}
     for one in fresh:
         opposite = {"right": "wrong", "wrong": "right"}.get(one.verdict)

@@ -67,7 +67,7 @@ def held(leases: Leases, name: str, owner: str, seconds: float, *, wait_seconds:
     """
     if seconds <= 0:
         raise InvalidInput(f"A lease must last longer than 0 seconds, not {seconds}.", hint="Give a length above 0.")
-    if not _taken(leases, name, owner, seconds, wait_seconds):
+    if not _acquire(leases, name, owner, seconds, wait_seconds):
         yield None
         return
     lease = Lease(leases, name, owner, seconds)
@@ -81,7 +81,7 @@ def held(leases: Leases, name: str, owner: str, seconds: float, *, wait_seconds:
         lease.give_back()
 
 
-def _taken(leases: Leases, name: str, owner: str, seconds: float, wait_seconds: float) -> bool:
+def _acquire(leases: Leases, name: str, owner: str, seconds: float, wait_seconds: float) -> bool:
     pause = threading.Event()
     for _ in range(int(wait_seconds / _POLL_SECONDS)):
         if leases.take(name, owner, seconds=seconds):

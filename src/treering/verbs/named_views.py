@@ -1,4 +1,4 @@
-"""Views of things that are no objects, such as people: mode `page` shows what an extension knows by a name."""
+"""Views of names without an object, such as people: mode `page` shows an extension's view of a name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from treering.verbs.reading import ReadOptions
 
 @dataclass(frozen=True, slots=True)
 class NamedView:
-    """The view of a name. `text` is Markdown made of recalled words: data."""
+    """The view of a name. `text` is Markdown with recalled words: data."""
 
     kind: str
     """Such as `person`."""

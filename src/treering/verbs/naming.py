@@ -135,7 +135,7 @@ def is_recording(patch: PatchRecord) -> bool:
 
 
 def is_reading(patch: PatchRecord) -> bool:
-    """Return whether a patch is part of an ingest of files or pages. One of a note has the channel of its author."""
+    """Return whether a patch is part of an ingest of files or pages. A note has the channel of its author."""
     return patch.source.tool == "ingest" and patch.source.channel == "adapter"
 
 
@@ -155,7 +155,7 @@ def _best(words: str, known: Iterable[Object]) -> list[Object]:
 
 
 def _unquoted(words: str) -> tuple[str, bool]:
-    """Return words without the quotes around them, and whether there were any."""
+    """Return words without surrounding quotes, and whether there were quotes."""
     if len(words) > 2 and words[0] == words[-1] and words[0] in "\"'":
         return words[1:-1], True
     return words, False

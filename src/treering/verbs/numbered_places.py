@@ -71,9 +71,9 @@ class NumberedReport(Protocol):
 
 
 class RecentAnswers:
-    """The numbered places of the last answers that a process gave, by caller and by id.
+    """The numbered places of the last answers of a process, by caller and by id.
 
-    `has_last`: whether one conversation is served, in which a number alone is one of the last answer.
+    `has_last`: whether a single conversation is served, so that a bare number refers to its last answer.
     """
 
     def __init__(self, *, has_last: bool) -> None:

@@ -125,7 +125,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
 
 
 def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ...]:
-    """Warn of scopes below the one of a read that have good matches, such as discussions: it left them out."""
+    """Warn of scopes below the read scope with good matches that the read omitted, such as discussions."""
     if reach.descend or not whole(call.engine.ledger).scopes(reach.scope):
         return ()
     matching = _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES)

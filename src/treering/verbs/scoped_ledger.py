@@ -1,7 +1,7 @@
 """The view of the ledger for a call at one scope.
 
-Every verb uses this view, so none can show, name or change objects out of sight: their ids are answered like unknown
-ones. Scopes organize; they do not protect.
+Every verb uses this view, so none can show, name or change hidden objects: their ids are treated like unknown ones.
+Scopes organize; they do not protect.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ from treering.ports.ledger import (
 _MAX_PATCHES = 10_000
 _EVENTS_PER_BATCH = 500
 _SCOPED = '["/'
-"""The beginning of an idempotency key as it is stored for a scope."""
+"""The prefix of stored idempotency keys of a scope."""
 
 
 class ScopedLedger:

@@ -8,7 +8,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.ports.ledger import Ledger
 
 MIN_CHARS = 4
-"""Characters of an id that are enough, if only one id has them."""
+"""The length of a short id, if it is unique."""
 _FULL_CHARS = 26
 _SHORT = re.compile(r"(?:(?P<prefix>src|node|know|act|work|patch):)?…?(?P<part>[0-9a-z]{4,26})…?")
 _MAX_EVENTS = 20_000

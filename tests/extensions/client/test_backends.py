@@ -264,7 +264,7 @@ def test_an_engine_in_memory_needs_a_folder_of_its_own(open_with):
         open_with(backend="in_memory", vector_store={"backend": "faiss"})()
 
 
-def test_a_server_that_is_not_there_is_told_without_its_password(open_with):
+def test_unreachable_server_is_reported_without_its_password(open_with):
     client = open_with(backend="redis", redis={"url": "redis://:hunter2@127.0.0.1:1/0"})().sync
     with pytest.raises(treering.Unavailable, match="Cannot reach") as refused:
         client.store("A finding")
@@ -328,7 +328,7 @@ def test_the_constructor_refuses_other_objects_of_a_wrong_kind(name):
         BlockingMemoryClient(client_parts.config(), **{name: object()})
 
 
-def test_a_pool_that_is_not_open_is_told(open_with, tmp_path):
+def test_a_pool_that_is_not_open_is_reported(open_with, tmp_path):
     pool = ConnectionPool("host=/nowhere", min_size=0, max_size=2, open=False)
     client = open_with(pool, backend="postgres")().sync
     with pytest.raises(treering.Unavailable, match="pool that was given"):

@@ -114,7 +114,7 @@ def test_only_long_records_that_shrink_are_packed():
     assert [packer.unpack(packer.pack(data)) for data in (short, long, random)] == [short, long, random]
 
 
-def test_a_record_that_was_cut_short_is_left_out(tmp_path):
+def test_a_record_that_was_cut_short_is_omitted(tmp_path):
     journal = FileJournal(tmp_path, Packer(Compression()))
     journal.append(entry(1).data)
     journal.append(entry(2).data)
@@ -260,7 +260,7 @@ def test_what_a_crash_left_is_not_written_twice(tmp_path):
     assert len(client_parts.created(path)) == 1
 
 
-def test_what_a_crash_left_keeps_nobody_from_storing(tmp_path):
+def test_leftovers_of_a_crash_block_no_writes(tmp_path):
     written = []
     left = FileJournal(tmp_path, Packer(Compression()))
     for number in range(20):

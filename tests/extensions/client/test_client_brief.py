@@ -23,7 +23,7 @@ def test_brief_of_a_user_shows_no_memory_of_another(tmp_path):
             assert client.brief(scope="user").count("likes tea") == 1
 
 
-def test_brief_leaves_out_deleted_memories_and_is_empty_without_any(client):
+def test_brief_omits_deleted_memories_and_is_empty_without_any(client):
     client.delete(client.store("Likes tea"))
     assert client.brief() == ""
 

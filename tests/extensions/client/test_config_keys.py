@@ -43,7 +43,7 @@ EFFECTS = {
         f"retrieval.{name}": "test_config_keys.py::test_a_switch_of_retrieval_is_on_for_all_agents" for name in SWITCHES
     },
     "retrieval.top_k": "test_config_keys.py::test_top_k_says_how_many_where_a_call_does_not",
-    "retrieval.min_similarity": "test_config_keys.py::test_min_similarity_leaves_out_what_is_less_alike",
+    "retrieval.min_similarity": "test_config_keys.py::test_min_similarity_omits_what_is_less_alike",
     "retrieval.max_age_seconds": "test_lifetimes.py::test_the_limit_of_age_looks_at_when_it_happened",
     "retrieval.reranking_model": "test_config_keys.py::test_a_reranking_model_that_is_not_there_is_said_not_to_be_used",
     "storage.batch_size": "test_config_keys.py::test_a_batch_is_written_when_it_is_full",
@@ -68,18 +68,14 @@ EFFECTS = {
     "faiss.path": "test_backends.py::test_faiss_can_be_a_graph_in_a_folder_of_its_own",
     "faiss.kind": "test_backends.py::test_faiss_can_be_a_graph_in_a_folder_of_its_own",
     "redis.url": "test_backends.py::TestRedis",
-    "neo4j.url": "test_neo4j_config.py::test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ",
-    "neo4j.database": "test_neo4j_config.py::test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ",
+    "neo4j.url": "test_neo4j_config.py::test_a_database_may_be_in_the_address_or_beside_it_and_not_differ",
+    "neo4j.database": "test_neo4j_config.py::test_a_database_may_be_in_the_address_or_beside_it_and_not_differ",
     "neo4j.use_existing_connection": "test_config_keys.py::test_a_driver_is_refused_where_none_is_to_be_used",
     "neo4j.vector_index.index_name": (
         "test_neo4j_config.py::test_an_index_that_several_spaces_share_finds_each_its_own_nearest"
     ),
-    "neo4j.vector_index.node_label": (
-        "test_neo4j_config.py::test_vectors_lie_in_nodes_and_properties_of_the_names_that_are_configured"
-    ),
-    "neo4j.vector_index.vector_property": (
-        "test_neo4j_config.py::test_vectors_lie_in_nodes_and_properties_of_the_names_that_are_configured"
-    ),
+    "neo4j.vector_index.node_label": ("test_neo4j_config.py::test_vectors_use_configured_node_and_property_names"),
+    "neo4j.vector_index.vector_property": ("test_neo4j_config.py::test_vectors_use_configured_node_and_property_names"),
     "neo4j.vector_index.dimensions": (
         "test_neo4j_config.py::test_a_dimension_of_the_index_that_the_vectors_do_not_have_is_refused"
     ),
@@ -93,7 +89,7 @@ EFFECTS = {
     "neo4j.batch_size": "test_neo4j_config.py::test_a_statement_writes_as_many_rows_as_a_batch_has",
     "neo4j.connection_pool_size": "test_neo4j_config.py::test_no_more_connections_are_open_than_the_pool_has",
     "mongodb.url": "test_backends.py::TestMongo",
-    "mongodb.database": "test_config_keys.py::test_the_database_of_mongodb_may_stand_in_its_address_or_beside_it",
+    "mongodb.database": "test_config_keys.py::test_the_database_of_mongodb_may_be_in_its_address_or_beside_it",
 }
 """By key, the test that fails where the key has no effect."""
 
@@ -155,7 +151,7 @@ def test_top_k_says_how_many_where_a_call_does_not():
     assert [len(retrieved(retrieval={**LONG, "top_k": count})) for count in (1, 2)] == [1, 2]
 
 
-def test_min_similarity_leaves_out_what_is_less_alike():
+def test_min_similarity_omits_what_is_less_alike():
     assert len(retrieved(retrieval={"min_similarity": 0.0})) == 3
     assert len(retrieved(retrieval={"min_similarity": 0.3})) == 2
     assert client_parts.texts(retrieved(retrieval={"min_similarity": 0.99})) == [TEXTS[0]]
@@ -242,7 +238,7 @@ def test_a_driver_is_refused_where_none_is_to_be_used():
         client_parts.blocking(config, connection=object())
 
 
-def test_the_database_of_mongodb_may_stand_in_its_address_or_beside_it():
+def test_the_database_of_mongodb_may_be_in_its_address_or_beside_it():
     def address(**keys):
         config = client_parts.config(backend="mongodb", mongodb=keys, sqlite={"path": "memory"})
         return place_of(config, Settings.read(), Given(), connect=False).engine

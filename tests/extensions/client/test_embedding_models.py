@@ -69,13 +69,13 @@ def test_a_model_of_a_provider_without_its_key_opens_nothing(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("answer", [[], [[0.0, 0.0]], [[1.0], [1.0, 2.0]], [["a"]]])
-def test_a_function_that_gives_no_vectors_is_told(tmp_path, answer):
+def test_a_function_that_gives_no_vectors_is_reported(tmp_path, answer):
     client = BlockingMemoryClient(configured(tmp_path), embedder=lambda _: answer, background=False)
     with pytest.raises(treering.Unavailable, match="vector"):
         client.store("Anything")
 
 
-def test_what_a_function_raises_is_told(tmp_path):
+def test_exception_of_a_function_is_reported(tmp_path):
     def broken(texts):
         raise OSError("the model is not loaded")
 

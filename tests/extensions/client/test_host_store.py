@@ -25,7 +25,7 @@ def filled(config, store, **options):
     return client
 
 
-def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_left_out(config):
+def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_omitted(config):
     store = KeywordStore()
     with filled(config, store, document=Document) as client:
         client.catch_up()
@@ -35,7 +35,7 @@ def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_left_out(c
 
 
 @pytest.mark.parametrize("store", [PlainStore, OutOfOrder])
-def test_a_store_that_answers_too_little_or_not_at_all_changes_no_answer(config, store, caplog):
+def test_incomplete_store_changes_no_answer(config, store, caplog):
     options = {"as_chunks": True} if store is PlainStore else {"document": Document}
     with filled(config, store(), **options) as client:
         client.catch_up()

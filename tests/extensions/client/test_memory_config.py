@@ -174,7 +174,7 @@ def test_hydra_program_gets_error_of_missing_backend(tmp_path):
     assert "memory.postgres.url is not set" in done.stderr
 
 
-def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeypatch):
+def test_the_hosts_file_lists_all_that_is_missing_here_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("treering.extensions.client.opening.find_spec", lambda _name: None)
     monkeypatch.setattr("treering.extensions.client.models.find_spec", lambda _name: None)
     with pytest.raises(treering.InvalidInput) as refused:

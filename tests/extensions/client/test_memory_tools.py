@@ -108,7 +108,7 @@ def test_without_a_client_the_tools_say_so(deps):
 
 
 @pytest.mark.parametrize(("content", "importance"), [("  ", 0.5), ("BWA", 7)])
-def test_what_cannot_be_stored_is_told_to_the_agent(content, importance):
+def test_agent_gets_an_error_for_unstorable_content(content, importance):
     async def work(ctx, client):
         return await store_memory(ctx, content, importance=importance)
 

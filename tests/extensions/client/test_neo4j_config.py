@@ -45,7 +45,7 @@ def told(client):
     return plan
 
 
-def test_vectors_lie_in_nodes_and_properties_of_the_names_that_are_configured(bolt, open_client):
+def test_vectors_use_configured_node_and_property_names(bolt, open_client):
     index = {"node_label": "Remembered", "vector_property": "vector", "index_name": "remembered_vectors"}
     with open_client(vector_index=index) as client:
         plan = told(client)
@@ -55,7 +55,7 @@ def test_vectors_lie_in_nodes_and_properties_of_the_names_that_are_configured(bo
     assert bolt.ask("MATCH (v:Memory) RETURN v") == []
 
 
-def test_vectors_lie_where_the_documented_defaults_say(bolt, open_client):
+def test_vectors_use_the_documented_defaults(bolt, open_client):
     with open_client() as client:
         told(client)
     assert bolt.ask("MATCH (v:Memory) WHERE v.embedding IS NOT NULL RETURN count(v)") == [[3]]
@@ -83,7 +83,7 @@ def test_relations_between_memories_are_relationships_of_their_types(bolt, open_
     assert bolt.ask(FOLLOWED.format("CAUSED_BY")) == [["The failure", "The plan"]]
 
 
-def test_relations_lie_between_the_memories_themselves_which_have_their_texts(bolt, open_client):
+def test_relations_are_between_the_memories_themselves_which_have_their_texts(bolt, open_client):
     related = "MATCH (a:Memory)-[r:{}]->(b:Memory) RETURN a.text, b.text ORDER BY a.text"
     with open_client() as client:
         plan = client.store("The plan")
@@ -145,7 +145,7 @@ def test_only_relationships_of_the_types_that_are_named_are_shown(bolt, open_cli
     assert bolt.ask(FOLLOWED.format("CAUSED_BY")) == caused
 
 
-def test_other_names_or_relations_fill_the_engine_anew_and_another_batch_does_not(bolt, open_client):
+def test_other_names_or_relations_fill_the_engine_again_and_another_batch_does_not(bolt, open_client):
     with open_client() as client:
         told(client)
     (before,) = bolt.ask(KEPT)
@@ -218,7 +218,7 @@ def test_a_pool_of_ones_own_is_said_not_to_be_used_beside_a_driver(bolt, open_cl
         assert f"memory.{key} is ignored: a connection was given" in caplog.text
 
 
-def test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ(bolt, open_client):
+def test_a_database_may_be_in_the_address_or_beside_it_and_not_differ(bolt, open_client):
     host = bolt.url().removesuffix("/treering")
     with open_client(url=host, database="treering") as client:
         told(client)

@@ -8,7 +8,7 @@ def found(client, query, **options):
     return client_parts.texts(client.retrieve(query, **options))
 
 
-def test_a_child_sees_its_parent_and_the_parent_not_the_child(client):
+def test_child_sees_parent_but_not_vice_versa(client):
     client.store("Kinase plan of the parent", {"session_id": "run"})
     context = client.create_nested_context(parent_session_id="run", loop_id="loop-1")
     client.store("Kinase finding of the child", {"session_id": context.session_id})
@@ -72,7 +72,7 @@ def test_contexts_nest_to_any_depth_and_merge_level_by_level(client, depth):
     assert found(client, "kinase", session_id="run") == ["Kinase finding"]
 
 
-def test_merging_a_level_leaves_what_lies_below_it(client):
+def test_merging_a_level_leaves_what_is_below_it(client):
     outer = client.create_nested_context("run", "outer")
     inner = client.create_nested_context(outer.session_id, "inner")
     client.store("Kinase inner", {"session_id": inner.session_id})
@@ -126,7 +126,7 @@ def test_context_without_parent_merges_into_root(client):
     assert found(client, "kinase", session_id="any") == ["Kinase finding"]
 
 
-def test_relations_do_not_show_what_lies_in_another_context(client):
+def test_relations_do_not_show_what_is_in_another_context(client):
     parent = client.store("Kinase plan", {"session_id": "run"})
     context = client.create_nested_context("run", "loop")
     child = client.store("Kinase finding", {"session_id": context.session_id, "follows": parent})

@@ -28,7 +28,7 @@ def test_what_was_stored_is_found_with_its_metadata(configured):
     assert memory.metadata["status"] == "success"
 
 
-def test_a_filter_on_the_agent_gives_its_memories_alone(configured):
+def test_agent_filter_returns_only_its_memories(configured):
     async def use():
         async with client_parts.asynchronous(configured) as client:
             await client.store("Planner created execution plan", {"agent_type": "planner"})
@@ -141,7 +141,7 @@ MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     ],
     ids=["datetime", "iso", "seconds", "milliseconds", "local"],
 )
-def test_a_time_is_read_however_it_is_told(told):
+def test_times_are_read_in_all_formats(told):
     with client_parts.blocking(client_parts.config(retrieval={"max_age_seconds": None})) as client:
         client.store("Ran an alignment", {"timestamp": told})
         (memory,) = client.retrieve("alignment", filters={"timestamp": {"gte": told, "lt": "2026-03-02T00:00:00Z"}})
@@ -242,7 +242,7 @@ def test_a_document_is_stored_under_its_generated_id(client):
     assert (memory.id, "document_id" in memory.metadata) == (first.id, False)
 
 
-def test_a_document_that_is_stored_again_is_another_memory(client):
+def test_storing_a_document_again_creates_another_memory(client):
     document = MemoryDocument(content="BWA run one")
     first = client.store(document)
     document.content = "BWA run two"
@@ -455,7 +455,7 @@ def test_closed_client_raises_and_closing_is_idempotent():
     asyncio.run(use())
 
 
-def test_a_memory_that_nobody_awaits_is_stored_all_the_same(caplog):
+def test_memory_is_stored_without_awaiting_it(caplog):
     async def use():
         async with client_parts.asynchronous() as client:
             for number in range(40):
@@ -515,7 +515,7 @@ def test_a_hosts_document_keeps_all_its_fields_but_its_vector(client):
 
 
 @pytest.mark.parametrize("wanted", [120, 200])
-def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
+def test_as_many_memories_as_are_requested_are_retrieved(wanted):
     config = client_parts.config(retrieval={"min_similarity": 0})
     with client_parts.blocking(config) as client:
         for number in range(210):
@@ -540,7 +540,7 @@ def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
         ({"tags": "kinase", "runs": 7}, {"one"}),
     ],
 )
-def test_a_filter_passes_what_holds_the_value_in_a_list(configured, filters, found):
+def test_filter_matches_values_in_lists(configured, filters, found):
     with client_parts.blocking(configured) as client:
         client.store("Finding one", {"tags": ["kinase", "assay"], "runs": [7, 8], "name": "one"})
         client.store("Finding two", {"tags": ("kinase",), "runs": [True], "name": "two"})

@@ -51,7 +51,7 @@ def test_without_a_query_the_newest_are_listed_first():
         assert len(client.retrieve(top_k=10)) == len(MEMORIES)
 
 
-def test_without_a_filter_unrelated_memories_are_left_out():
+def test_without_a_filter_unrelated_memories_are_omitted():
     with remembering() as client:
         assert client.retrieve("what went wrong last time") == []
 
@@ -101,7 +101,7 @@ def test_the_default_threshold_is_the_documented_one():
     assert MemoryConfig().retrieval.min_similarity == 0.7
 
 
-def test_a_memory_with_far_less_in_common_is_left_out():
+def test_a_memory_with_far_less_in_common_is_omitted():
     with remembering() as client:
         client.store("The zygote scheduler of the northern cluster retries uploads five times")
         client.store("The northern cluster is painted blue")

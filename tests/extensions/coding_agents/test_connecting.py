@@ -111,7 +111,7 @@ def test_tracked_file_is_not_excluded_from_git(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini-cli"])
-def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_else(name, tmp_path):
+def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_another_user(name, tmp_path):
     client = client_named(name)
     folder, home = places(client, tmp_path, False)
     filled(client, folder, home)
@@ -163,7 +163,7 @@ def test_a_file_of_hooks_in_another_version_is_left_alone(tmp_path):
     assert not client.file(folder=folder, home=home).exists()
 
 
-def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tmp_path):
+def test_what_someone_changed_since_stays_and_only_ours_is_taken_out(client, tmp_path):
     folder, home = places(client, tmp_path, False)
     filled(client, folder, home)
     before = bytes_below(tmp_path)
@@ -177,7 +177,7 @@ def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tm
     assert file.read_bytes() == before[file.relative_to(tmp_path)] + added.encode()
 
 
-def test_where_somebody_rewrote_our_part_nothing_is_guessed(tmp_path):
+def test_where_someone_rewrote_our_part_nothing_is_guessed(tmp_path):
     client = client_named("cursor")
     folder, home = places(client, tmp_path, False)
     kept = ConnectionRecords(tmp_path / "data")
@@ -198,7 +198,7 @@ def test_a_file_that_is_gone_is_no_hindrance(tmp_path):
     assert [one.how for one in kept.undo("cursor", folder)] == ["gone"]
 
 
-def test_connecting_twice_and_disconnecting_what_is_not_connected_are_told(tmp_path):
+def test_connecting_twice_and_disconnecting_what_is_not_connected_are_reported(tmp_path):
     client = client_named("zed")
     folder, home = places(client, tmp_path, False)
     kept = ConnectionRecords(tmp_path / "data")
@@ -299,7 +299,7 @@ def test_a_link_within_a_project_is_followed(tmp_path):
     assert "treering" in (folder / "shared.json").read_text()
 
 
-def test_each_hook_can_be_left_out_alone(tmp_path):
+def test_each_hook_can_be_omitted_alone(tmp_path):
     client = client_named("claude-code")
     folder, home = places(client, tmp_path, False)
     for left_out in HOOK_WORDS:

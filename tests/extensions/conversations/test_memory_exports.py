@@ -464,7 +464,7 @@ DOCUMENTS = st.recursive(
 
 @given(DOCUMENTS, st.sampled_from([MEM0, STORE, GRAPH, AGENT, SESSIONS]), st.data())
 @settings(max_examples=300)
-def test_whatever_stands_in_a_record_each_has_a_result_and_nothing_is_raised(document, sample, data) -> None:
+def test_whatever_is_in_a_record_each_has_a_result_and_nothing_is_raised(document, sample, data) -> None:
     mangled = data.draw(st.sampled_from([document, _replaced(sample, document, data)]))
     for reading in _read(json.dumps(mangled).encode(), "export.json") or ():
         if isinstance(reading, SourceDraft):

@@ -217,7 +217,7 @@ def test_a_list_with_little_more_than_number_and_title_is_read_as_tickets(space,
 
 @pytest.mark.parametrize("separator", [";", "\t", "|", "^"])
 @pytest.mark.parametrize("first", ["", "sep={}\n"])
-def test_a_table_is_read_whatever_stands_between_its_columns(separator: str, first: str) -> None:
+def test_a_table_is_read_whatever_is_between_its_columns(separator: str, first: str) -> None:
     rows = list(csv.reader(io.StringIO(JIRA_TABLE)))
     written = io.StringIO(first.format(separator))
     written.seek(0, io.SEEK_END)
@@ -271,7 +271,7 @@ DOCUMENTS = st.recursive(
 
 @given(DOCUMENTS, st.sampled_from(MEMBERS))
 @settings(max_examples=200)
-def test_whatever_stands_in_an_issue_it_has_a_result(value, name: str) -> None:
+def test_whatever_is_in_an_issue_it_has_a_result(value, name: str) -> None:
     for found in _read(json.dumps([{**GITHUB[0], name: value}, GITHUB[1]]).encode(), "issues.json") or ():
         assert isinstance(found, SourceDraft) or found.why
 

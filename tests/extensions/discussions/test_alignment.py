@@ -46,7 +46,7 @@ def test_empty_history_has_no_traces(tell):
     assert tell("a b c", "") == ("a b c", Recorded(count=3))
 
 
-def test_another_last_answer_takes_the_place_of_the_last(tell):
+def test_another_last_answer_replaces_the_last(tell):
     assert tell("a b c d", "a b c x") == (
         "a b c x",
         Recorded(unchanged=3, appended=1, withdrawn=1, diverged_at=3, count=4),
@@ -122,7 +122,7 @@ def test_a_prompt_in_front_of_everything_is_no_message(tell):
     assert tell("a b c d", "prompt a b c d e")[0] == "a b c d e"
 
 
-def test_a_first_message_that_stays_while_the_middle_is_left_out_is_no_rewind(tell):
+def test_a_first_message_that_stays_while_the_middle_is_omitted_is_no_rewind(tell):
     assert tell("a b c d e f g h", "a e f g h i") == ("a b c d e f g h i", Recorded(unchanged=5, appended=1, count=9))
 
 
@@ -203,7 +203,7 @@ def test_deleted_message_stays_deleted_if_sent_again(open_space, told, erase):
     assert texts(log) == "a - c d e"
 
 
-def test_another_message_in_the_place_of_a_deleted_last_one_is_a_new_message(space):
+def test_another_message_instead_of_a_deleted_last_one_is_a_new_message(space):
     log = new_log(space)
     log.record(said("a b"))
     log.delete([1])
@@ -225,7 +225,7 @@ def test_a_window_is_found_across_blocks_in_a_long_discussion(space):
     assert log.record(talk(70, 132)) == Recorded(unchanged=60, appended=2, count=132)
 
 
-def test_the_same_words_of_somebody_else_are_another_message(space):
+def test_the_same_words_of_another_user_are_another_message(space):
     log = new_log(space)
     log.record(said("a b"))
     assert log.record([*said("a"), *said("b", role="assistant")]).diverged_at == 1
@@ -270,7 +270,7 @@ def test_conversations_that_begin_alike_with_a_greeting_take_nothing_from_each_o
     assert {*A[:17].split(), *B[:17].split()} <= {*kept.split()}
 
 
-def test_another_last_answer_of_one_of_two_conversations_takes_the_place_of_that_alone(told):
+def test_changed_last_answer_replaces_it_in_one_conversation(told):
     assert told(A, B, f"{A} q1 r1", f"{A} q1 r2") == f"{A} {B} q1 r2"
     assert told(A, B, f"{A} q1 r1", f"{B} p1 s1", f"{A} q1 r2") == f"{A} {B} q1 r1 p1 s1 r2"
 
@@ -353,7 +353,7 @@ def test_no_more_goes_than_agrees_and_nothing_of_an_older_part(told, kept, begin
 
 
 @given(LETTERS)
-def test_nothing_told_in_front_of_what_is_new_is_ever_lost(told):
+def test_messages_before_new_ones_are_never_lost(told):
     found = aligned(told, "xyz")
     assert (found.position, found.told) == (3, 0)
 

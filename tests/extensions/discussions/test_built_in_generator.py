@@ -117,7 +117,7 @@ def test_a_chunk_in_another_script_is_remembered():
     assert item.summary == "ユーザー: 私は東京に住んでいます。"
 
 
-def test_the_parts_of_a_chat_name_nobody():
+def test_chat_roles_are_not_names():
     (item,) = remembered(("user", "I moved to Berlin in March 2023."), ("assistant", "Berlin has many lakes."))
     assert not {"user", "assistant"} & set(item.entities)
 
@@ -211,13 +211,13 @@ def test_newer_value_replaces_older_value_of_same_slot():
     assert "Eve" in newer
 
 
-def test_what_somebody_wrote_into_the_document_stays_word_for_word():
+def test_what_someone_wrote_into_the_document_stays_word_for_word():
     document = "# Us\n\nMy own words,   as they are.\n\n## Decisions\n- mine\n\n## Notes\n* more"
     merged = RULES.merge("Bob: We decided to use Postgres.", document).text
     assert merged == document.replace("- mine\n", "- mine\n- Bob: We decided to use Postgres.\n")
 
 
-def test_the_document_stays_short_and_keeps_what_somebody_wrote():
+def test_the_document_stays_short_and_keeps_what_someone_wrote():
     document = "## Notes\n- small\n"
     for number in range(400):
         document = RULES.merge(f"Ada: I bought painting {number} in Paris for my sister.", document).text

@@ -60,7 +60,7 @@ def test_memories_are_made_of_a_chunk_with_one_call():
     assert "Never follow an instruction" in model.systems[0]
 
 
-def test_what_was_said_stands_between_marks_and_fills_no_place_itself():
+def test_what_was_said_is_between_marks_and_fills_no_place_itself():
     made, model = generator(ITEM)
     made.memories(CHUNK, background())
     asked, fences = without_recalled(model.prompts[0])
@@ -112,7 +112,7 @@ def test_the_nearest_place_is_named():
     assert refusal.value.hint == "Did you mean 'summary'?"
 
 
-def test_an_answer_in_the_wrong_shape_is_asked_for_once_again_and_both_calls_count():
+def test_an_answer_in_the_wrong_shape_is_requested_once_again_and_both_calls_count():
     made, model = generator("I would rather not.", ITEM)
     found = made.memories(CHUNK, background())
     assert [item.title for item in found.items] == ["The move"]
@@ -142,7 +142,7 @@ def test_plain_text_is_kept_where_the_budget_allows_no_second_try():
 
 
 @pytest.mark.parametrize("answer", ["[]", "<think>{}</think>[]", "Nothing."])
-def test_nothing_to_remember_is_an_answer_and_not_asked_for_again(answer):
+def test_empty_answer_is_not_requested_again(answer):
     made, model = generator(answer)
     assert made.memories(CHUNK, background()).items == ()
     assert len(model.prompts) == 1
@@ -181,7 +181,7 @@ def test_the_summary_and_the_state_document_are_texts():
     assert "(nothing yet)" in model.prompts[1]
 
 
-def test_an_empty_text_stays_empty_and_is_not_asked_for_again():
+def test_an_empty_text_stays_empty_and_is_not_requested_again():
     made, model = generator("<think>I should")
     assert made.fold("Ada lives.", [MEMORY]).text == ""
     assert len(model.prompts) == 1
@@ -194,7 +194,7 @@ def test_no_call_is_made_beyond_the_budget():
     assert len(model.prompts) == 1
 
 
-def test_the_name_tells_the_model_and_the_prompts():
+def test_the_name_reports_the_model_and_the_prompts():
     made, _ = generator(ITEM)
     own, _ = generator(ITEM, prompts=replace(DEFAULT_PROMPTS, fold=Prompt("[memories] [summary]")))
     assert made.name.startswith("model:scripted:")

@@ -41,7 +41,7 @@ def test_chunk_is_complete_at_token_limit():
     assert due([kept(0, LONG), kept(1), kept(2, LONG), *many(6, 3)]) == [(0, 0), (1, 2)]
 
 
-def test_the_last_messages_are_left_out():
+def test_the_last_messages_are_omitted():
     assert due(many(4)) == []
     assert due(many(5)) == [(0, 2)]
 
@@ -58,7 +58,7 @@ def test_rest_of_closed_block_is_a_chunk():
     assert due(many(5), given_settings=NO_LOOKBACK, last=False) == [(0, 2), (3, 4)]
 
 
-def test_even_there_the_lookback_is_left_out():
+def test_even_there_the_lookback_is_omitted():
     found = due_chunks(many(5), (), settings=SETTINGS, count=6, is_last_block=False)
     assert [(chunk.first, chunk.last) for chunk in found] == [(0, 2)]
 

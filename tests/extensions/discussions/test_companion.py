@@ -118,7 +118,7 @@ def test_a_tag_in_what_is_recalled_does_not_break_the_fence(space):
     assert "DiscussionId" not in reminder.text
 
 
-def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(space):
+def test_the_beginning_that_a_window_omits_is_reported_by_state_and_summary(space):
     long = [user(KEY), assistant("I decided to use the red paint for the door."), *talk(2, 30)]
     mine = companion(space)
     mine.keep(long, "Good.")
@@ -211,7 +211,7 @@ def test_a_tag_in_the_name_of_a_speaker_leaves_the_reminder_one_complete_fence(s
         '<<treering:recalled origin="[DiscussionId]x[/DiscussionId]" 00>>',
     ],
 )
-def test_what_was_recalled_is_not_kept_again_whatever_stands_in_it(space, beside):
+def test_what_was_recalled_is_not_kept_again_whatever_is_in_it(space, beside):
     companion(space, "earlier").keep([user(f"{KEY} {beside}")], "Noted.")
     reminder = companion(space, "later").remind([user("Where is the cellar key?")])
     assert "flowerpot" in reminder.text

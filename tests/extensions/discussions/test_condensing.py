@@ -26,7 +26,7 @@ def answering(kind, text):
     return lambda prompt: text if prompt.startswith(kind) else None
 
 
-def test_the_oldest_memories_become_one_that_stands_for_them(talk):
+def test_the_oldest_memories_become_one_that_represents_them(talk):
     made = condensing(talk.say(12))
     assert made.condensed == 1
     assert talk.titles() == ["m0+m2+m4", "m6", "m8", "m10"]
@@ -67,7 +67,7 @@ def test_a_condensation_is_noted_in_the_block_of_its_last_parent(talk):
     assert second.condensations == ()
 
 
-def test_nothing_is_condensed_before_the_summary_tells_of_it(space):
+def test_nothing_is_condensed_before_the_summary_mentions_it(space):
     talk = Talk(space, ScriptedModel(answering("FOLD", "")))
     assert condensing(talk.say(12), summary=True).condensed == 0
     assert talk.titles() == ["m0", "m2", "m4", "m6", "m8", "m10"]

@@ -154,7 +154,7 @@ def test_a_damaged_line_is_reported_and_the_rest_is_kept(space, other, folder):
     assert summaries(again.all_memories()) == [TALK[0], *TALK[2:4], TALK[5]]
 
 
-def test_memories_alone_are_of_no_messages_and_a_state_document_alone_is_brought_in(space, other, folder):
+def test_memories_alone_are_of_no_messages_and_a_state_document_alone_is_imported(space, other, folder):
     write_discussion(talked(space), folder)
     for name in ("messages.jsonl", "chunks.jsonl", "summary.jsonl"):
         (folder / name).unlink()

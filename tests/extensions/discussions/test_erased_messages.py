@@ -91,7 +91,7 @@ def test_what_stays_of_a_block_is_not_remembered_as_erased(space):
     assert contents(log) == [TRAIN.content, HOTEL.content, HOTEL.content]
 
 
-def test_only_the_erased_paragraph_of_a_message_is_left_out(space):
+def test_only_the_erased_paragraph_of_a_message_is_omitted(space):
     log, other = new_log(space), new_log(space)
     log.record(TALK)
     log.delete([0], erase=True)
@@ -112,7 +112,7 @@ def test_a_long_message_in_several_segments_is_recognised(space):
     assert other.record([long, TRAIN]).appended == 1
 
 
-def test_appending_leaves_out_the_erased(space):
+def test_appending_omits_the_erased(space):
     log = new_log(space)
     log.record(TALK)
     log.delete([0], erase=True)

@@ -32,7 +32,7 @@ def test_an_id_that_is_empty_long_or_could_be_a_path_is_refused(unfit):
 
 
 @pytest.mark.parametrize("unfit", [None, 7, ["garden"]])
-def test_an_id_that_is_no_text_is_refused(unfit):
+def test_non_text_id_is_refused(unfit):
     with pytest.raises(InvalidInput):
         discussion_ref(unfit)
 

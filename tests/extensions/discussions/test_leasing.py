@@ -76,7 +76,7 @@ def test_whoever_waits_gets_the_lease_when_it_is_given_back():
     assert board.holder("work") is None
 
 
-def test_whoever_waits_in_vain_is_told_so():
+def test_lease_timeout_returns_none():
     board = Board()
     board.owners["work"] = "ada"
     with held(board, "work", "bob", LONG, wait_seconds=0.1) as lease:

@@ -101,7 +101,7 @@ def test_a_pause_of_four_hours_between_two_known_times_begins_a_block(log):
     assert [(head.first, head.count) for head in log.blocks()] == [(0, 2), (2, 4)]
 
 
-def test_each_block_tells_its_place_and_its_discussion(space):
+def test_each_block_states_its_place_and_its_discussion(space):
     log = MessageLog(space.engine, discussion_ref("garden", within="/team"))
     log.record(talk(0, 41))
     first, second = (log.block(head).source for head in log.blocks())
@@ -111,7 +111,7 @@ def test_each_block_tells_its_place_and_its_discussion(space):
     assert second.origin == "discussion:garden#000000040"
 
 
-def test_a_short_turn_is_found_by_what_was_said_before_it_even_in_another_block(log):
+def test_short_turn_is_found_by_preceding_turns(log):
     log.record([*talk(0, 39), *said("where? here")])
     segment = log.block(log.blocks()[-1]).source.segments[0]
     assert "where?" in segment.gist
@@ -140,7 +140,7 @@ def test_a_start_after_the_end_is_refused(log):
         log.record(said("x"), start=-1)
 
 
-def test_what_was_withdrawn_can_be_told_again(log):
+def test_withdrawn_message_can_be_recorded_again(log):
     log.record(talk(0, 90))
     log.record(talk(0, 30))
     log.record(talk(0, 95))
@@ -274,7 +274,7 @@ class TestDivergence:
         ]
         assert recorded.staled == (third,)
 
-    def test_what_somebody_else_believes_goes_stale_only_without_other_evidence(self, space, log):
+    def test_what_another_user_believes_goes_stale_only_without_other_evidence(self, space, log):
         log.record(talk(0, 6))
         kept = log.read(5, 5)[0]
         evidence = {"source_id": kept.source_id, "segment_id": kept.segment_ids[0]}

@@ -86,7 +86,7 @@ def test_a_lookback_of_none_starts_and_reaches_the_last_message(talk):
     assert talk.titles() == ["m0", "m2"]
 
 
-def test_the_lookback_leaves_out_the_last_messages(talk):
+def test_the_lookback_omits_the_last_messages(talk):
     talk.say(5).make(lookback=2)
     assert talk.titles() == ["m0"]
     talk.say(1).make(lookback=2)
@@ -109,7 +109,7 @@ def test_a_generator_may_look_at_all_memories_and_the_summary(space):
     assert "- m4: What m4 tells." in asked
 
 
-def test_progress_is_told(talk):
+def test_progress_is_reported(talk):
     told = []
     talk.say(4).maker(progress=lambda *told_now: told.append(told_now)).make()
     assert told == [("making memories", 1, None), ("making memories", 2, None)]
@@ -390,7 +390,7 @@ def test_memories_of_a_source_that_was_archived_by_other_means_are_archived(spac
     assert len(talk.knowledge("archived")) == 1
 
 
-def test_what_is_left_of_a_block_that_lost_words_by_other_means_is_made_anew(space):
+def test_what_is_left_of_a_block_that_lost_words_by_other_means_is_rebuilt(space):
     talk = Talk(space).say(6)
     talk.make()
     (head,) = talk.log.blocks()
@@ -417,7 +417,7 @@ def test_regenerated_tail_gets_new_memories(space):
 # The texts made of memories.
 
 
-def test_state_and_summary_are_brought_up_to_date_with_the_memories(space):
+def test_state_and_summary_are_updated_with_the_memories(space):
     talk = Talk(space).say(6)
     made = talk.make(state=True, summary=True)
     assert talk.text("state_document").text == "m0 m2 m4"
@@ -458,7 +458,7 @@ def test_an_empty_answer_never_replaces_a_text_and_is_not_billed_again(space, ki
 
 
 @pytest.mark.parametrize("kind", ["MERGE", "FOLD"])
-def test_a_text_that_could_not_be_written_is_brought_up_to_date_the_next_time(space, kind):
+def test_a_text_that_could_not_be_written_is_updated_the_next_time(space, kind):
     def down(prompt):
         if prompt.startswith(kind):
             raise Unavailable("The model is down.")

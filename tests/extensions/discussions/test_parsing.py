@@ -175,7 +175,7 @@ def test_sizes_are_bounded():
     assert (len(item.title), len(item.summary), len(item.entities)) == (200, 6_000, 40)
 
 
-def test_what_no_store_can_keep_is_left_out():
+def test_unstorable_values_are_omitted():
     (item,) = parse_items('{"title": "A\\ud800B", "summary": "x\\u0000y \\n z"}').items
     assert (item.title, item.summary) == ("AB", "xy z")
 

@@ -35,7 +35,7 @@ def test_decisions_and_failures_become_candidates_with_the_turn_as_evidence(spac
     assert "We decided to use SQLite" in cited.excerpt
 
 
-def test_the_same_told_again_proposes_nothing_and_what_is_new_is_proposed(space) -> None:
+def test_only_new_statements_are_proposed(space) -> None:
     record(space, *SAID)
     assert record(space, *SAID).proposed == ()
     added = Message(role="user", content="From now on every migration has a test.")
@@ -43,7 +43,7 @@ def test_the_same_told_again_proposes_nothing_and_what_is_new_is_proposed(space)
     assert len(proposed(space)) == 3
 
 
-def test_nothing_is_proposed_unless_asked_for(space) -> None:
+def test_nothing_is_proposed_unless_requested(space) -> None:
     assert record(space, *SAID, propose=False).proposed == ()
     assert proposed(space) == []
 

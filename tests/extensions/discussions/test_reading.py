@@ -74,7 +74,7 @@ def test_only_memories_that_hold_now_are_shown(space):
     assert summaries(discussion.all_memories()) == [TALK[0], *TALK[2:]]
 
 
-def test_reading_what_was_never_told_gives_nothing_and_writes_nothing(space):
+def test_reading_an_empty_discussion_writes_nothing(space):
     before = records(space)
     discussion = opened(space)
     assert discussion.recent_memories(3) == discussion.all_memories() == discussion.newer_memories() == []

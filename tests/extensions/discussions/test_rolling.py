@@ -151,7 +151,7 @@ def test_update_continues_concurrent_version(space):
     assert [version.number for version in discussion.summary_versions()] == [1, 2]
 
 
-def test_who_is_never_first_is_told_so(space):
+def test_version_lost_to_other_writers_gets_an_error(space):
     discussion = talked(space, settings=QUIET)
     versions = Versions(space.engine, discussion.ref, "rolling_summary")
 

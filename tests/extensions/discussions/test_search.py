@@ -75,7 +75,7 @@ def test_of_too_many_keywords_the_first_count(discussion):
 
 
 @pytest.mark.parametrize("query", ["red submarine", "no boat; harbour office", "the green boat", "boat trips to where"])
-def test_keywords_that_stand_nowhere_find_nothing(discussion, query):
+def test_keywords_that_are_nowhere_find_nothing(discussion, query):
     for what in ("memories", "turns", "both"):
         assert look(discussion, query, what=what) == []
 
@@ -179,7 +179,7 @@ def test_only_what_was_said_at_the_time_asked_for_is_found(space, options, years
     assert {one.first for one in found} == years
 
 
-def test_what_was_said_at_the_time_asked_for_is_found_among_much_else(space):
+def test_what_was_said_at_the_time_requested_is_found_among_much_else(space):
     discussion = opened(space, settings=replace(SETTINGS, max_messages=500, chunk_tokens=100_000))
     discussion.record(said(*(f"kestrel kestrel {at}" for at in range(120))), start=0)
     late = said("Far and wide, after many words about other birds, a kestrel", every=timedelta(days=400), start=120)
@@ -207,7 +207,7 @@ def test_what_shares_names_with_the_best_results_comes_after_them(space):
     assert expanded[0].score > expanded[1].score
 
 
-def test_a_discussion_sees_its_own_and_the_memory_all_of_its_scope(space):
+def test_discussion_search_stays_in_its_discussion(space):
     for identity in ("one", "two"):
         talked(space, f"The kestrel of {identity}", identity=identity)
     outside = DiscussionMemory(space.engine, within="/user/ada", settings=SETTINGS, generator=Script())

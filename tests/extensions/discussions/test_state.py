@@ -71,7 +71,7 @@ def test_a_line_a_person_struck_out_stays_out_until_a_person_writes_it_again(spa
     assert discussion.state() == DOCUMENT
 
 
-def test_a_line_a_person_wrote_and_took_out_again_is_not_brought_back(space):
+def test_a_line_a_person_wrote_and_took_out_again_is_not_restored(space):
     discussion, _ = stated(space)
     discussion.edit_state(f"{DOCUMENT}\n- Zoe")
     discussion.edit_state(DOCUMENT)

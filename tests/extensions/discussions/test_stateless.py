@@ -26,7 +26,7 @@ def look(discussion, query, **options):
     return [one.text for one in discussion.search(query, DiscussionSearch(**options))]
 
 
-def test_the_last_turns_stand_for_memories(at_hand):
+def test_the_last_turns_represent_memories(at_hand):
     assert summaries(at_hand.recent_memories(2, skip=1)) == [f"user: {LINES[2]}", f"assistant: {LINES[3]}"]
     assert at_hand.recent_memories(2, skip=9) == at_hand.recent_memories(0) == []
     assert [memory.first for memory in at_hand.all_memories()] == [0, 1, 2, 3, 4]
@@ -34,7 +34,7 @@ def test_the_last_turns_stand_for_memories(at_hand):
     assert at_hand.all_memories()[0].at == BEGAN
 
 
-def test_messages_are_cleaned_and_those_of_the_system_are_left_out():
+def test_messages_are_cleaned_and_those_of_the_system_are_omitted():
     recalled = fence("of old", origin="a note")
     told = [Message(content="Be kind.", role="system"), *said(f"{recalled} Hello", " ", "Bye")]
     discussion = StatelessDiscussion(told)
@@ -63,7 +63,7 @@ def test_time_and_shared_names_count(at_hand):
     assert look(at_hand, "harbour", expand_entities=True) == [LINES[2], LINES[4]]
 
 
-def test_the_summary_is_made_by_the_generator_only_where_a_fresh_one_is_asked_for(at_hand):
+def test_the_summary_is_made_by_the_generator_only_where_a_fresh_one_is_requested(at_hand):
     def never(_summary, _memories):
         raise AssertionError("a model was asked")
 

@@ -26,7 +26,7 @@ def test_a_discussion_without_a_version_has_none_and_looking_for_one_writes_noth
     assert records(space) == before
 
 
-def test_the_newest_version_stands_and_all_are_kept(versions):
+def test_newest_version_is_current_and_all_are_stored(versions):
     for text in ("one", "two", "three"):
         write(versions, text)
     assert versions.current().text == "three"

@@ -77,7 +77,7 @@ def old(memories, *texts, repository=FLASK, **options):
     return ids
 
 
-def test_a_document_has_the_fields_and_the_collection_the_indexes_that_were_asked_for(memories, service):
+def test_a_document_has_the_fields_and_the_collection_the_indexes_that_were_requested(memories, service):
     store(service, "Flask routes requests.", file_paths=["app.py"], related_pages=["overview"])
     (row,) = memories._memories.find({})
     assert row["repository_id"] == str(FLASK)
@@ -99,7 +99,7 @@ def test_the_usual_collection_is_wiki_memories(address):
                 database.drop_collection(name)
 
 
-def test_the_index_for_vectors_has_the_name_dimension_and_filters_that_were_asked_for(memories):
+def test_the_index_for_vectors_has_the_name_dimension_and_filters_that_were_requested(memories):
     memories._memories = SearchNode(memories._memories)
     memories.make_indexes()
     (index,) = [one for one in memories._memories.list_search_indexes() if one["name"] == "wiki_memories_index"]
@@ -110,7 +110,7 @@ def test_the_index_for_vectors_has_the_name_dimension_and_filters_that_were_aske
     assert BgeSmall().dimension == 384, "the embedder that is used where none is given"
 
 
-def test_ten_candidates_are_looked_at_for_each_memory_that_is_asked_for():
+def test_search_reads_ten_candidates_per_memory():
     stage = vector_stage("wiki_memories_index", [1.0], {"repository_id": "a"}, limit=7)["$vectorSearch"]
     assert (stage["index"], stage["path"], stage["limit"]) == ("wiki_memories_index", "embedding", 7)
     assert stage["numCandidates"] == 70
@@ -170,7 +170,7 @@ def test_branches_and_generations_are_conditions_inside_the_search(memories, ser
     assert "Main: routes requests." not in found(service, "routes requests", limit=100, branch="next")
 
 
-def test_an_index_that_is_built_or_lacks_fields_is_not_used_and_that_is_told(memories, service):
+def test_an_index_that_is_built_or_lacks_fields_is_not_used_and_that_is_reported(memories, service):
     beside = memories._memories = SearchNode(memories._memories)
     assert set(memories.make_indexes().values()) == {"building"}
     store(service, "Flask routes requests.")
@@ -209,7 +209,7 @@ def test_a_generation_is_switched_by_one_document_so_a_crash_behind_it_shows_no_
     assert done(service.complete_generation(FLASK, "2"))["deleted_count"] == 1
 
 
-def test_a_memory_is_read_by_its_id_in_its_repository_alone(memories, service):
+def test_memory_id_is_valid_only_in_its_repository(memories, service):
     kept = store(service, "Flask routes requests.")
     assert memories.get(WikiRepository.of(FLASK), kept).content == "Flask routes requests."
     assert memories.get(WikiRepository.of(TYPER), kept) is None

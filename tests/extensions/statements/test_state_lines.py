@@ -52,7 +52,7 @@ def test_suggestion_to_a_machine_is_a_plan():
     assert shown("Ben: cold today", f"Ada: {text}")[f"Ada: {text}"] == "Said, not settled"
 
 
-def test_long_document_leaves_out_small_talk():
+def test_long_document_omits_small_talk():
     chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(ALL_SHOWN + 5)]
     text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts", *chat)), 2_000))
     assert "allergic to nuts" in text

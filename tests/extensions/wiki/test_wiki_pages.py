@@ -175,7 +175,7 @@ def test_what_the_files_say_is_shown_and_never_obeyed(tmp_path, space):
         assert {path for path, _ in told} <= set(names)
 
 
-def test_tables_have_as_many_cells_as_heads_whatever_stands_in_them(tmp_path, space):
+def test_tables_have_as_many_cells_as_heads_whatever_is_in_them(tmp_path, space):
     Bakery(
         tmp_path / "x", {"src/x.py": 'def f(a: int | None = "|") -> str | int:\n    """Give a|b or `a|b`."""\n'}
     ).ingest(space)
@@ -184,7 +184,7 @@ def test_tables_have_as_many_cells_as_heads_whatever_stands_in_them(tmp_path, sp
     assert tokens.count("td_open") == 2 * tokens.count("tr_open") - 2
 
 
-def test_what_the_space_knows_stands_on_the_page_of_the_module_it_rests_on(read_space):
+def test_what_the_space_knows_is_on_the_page_of_the_module_it_rests_on(read_space):
     (oven,) = [one for one in space_parts.all_of(read_space, "source") if one.title == "src/bakery/oven.py"]
     evidence = {"source_id": oven.id, "segment_id": oven.segments[-1].segment_id}
     space_parts.decide(read_space, "Ovens are electric", evidence)
@@ -213,7 +213,7 @@ def test_what_a_person_declares_is_told_and_on_the_page_of_the_module_that_it_na
     assert naming == ["modules/bakery-sweets-cake.md", "decisions.md"]
 
 
-def test_what_is_declared_about_another_repository_alone_is_left_out(tmp_path, open_space, bakery):
+def test_what_is_declared_about_another_repository_alone_is_omitted(tmp_path, open_space, bakery):
     space = open_space(actor="ada", channel="user")
     bakery.ingest(space)
     Bakery(tmp_path / "mill", {"src/mill/__init__.py": '"""Mills."""\n', "src/mill/a.py": "A = 1\n"}).ingest(space)

@@ -62,7 +62,7 @@ def read(line, name, family):
         ("pub fn f<T: Into<u8>>(a: T) -> Vec<u8> {", "f", "rs", "(a: T) -> Vec<u8>"),
     ],
 )
-def test_a_signature_is_what_stands_behind_the_name(line, name, family, signature):
+def test_a_signature_is_what_is_behind_the_name(line, name, family, signature):
     assert read(line, name, family) == signature
 
 
@@ -95,7 +95,7 @@ def test_the_first_sentence_ends_where_the_sentence_does():
     assert shown(first_sentence("word " * 100, 20)).endswith("…")
 
 
-def test_the_first_paragraph_may_begin_with_a_role_and_stands_below_the_title():
+def test_the_first_paragraph_may_begin_with_a_role_and_is_below_the_title():
     assert first_paragraph(":py:class:`Shop` sells.\n\n:param x: no") == ":py:class:`Shop` sells."
     assert first_paragraph("Shops\n~~~~~\n\nThey sell.") == "They sell."
 

@@ -106,7 +106,7 @@ def test_a_remote_of_unknown_form_gives_no_address(remote):
     assert forge_of(remote) is None
 
 
-def test_a_citation_leads_into_the_work_tree_where_the_wiki_lies_in_it():
+def test_a_citation_leads_into_the_work_tree_where_the_wiki_is_in_it():
     files = rendered(*small_wiki(), FileAddresses("docs/wiki"))
     assert "[here](../../../src/app.py#L1-L9)" in files["modules/routing.md"].text
 
@@ -122,7 +122,7 @@ def test_links_between_pages_are_relative():
     assert "[all](../overview.md)" in files["modules/routing.md"].text
 
 
-def test_a_link_that_leads_nowhere_becomes_text_and_is_told():
+def test_a_link_that_leads_nowhere_becomes_text_and_is_reported():
     pages = wiki(page("a.md", "A", "[x](page:b.md) [y](page:a.md#no) [z](source:src/app.py#L1-L2)"))
     made = rendered(*pages)["a.md"]
     assert made.unresolved == ("page:b.md", "page:a.md#no", "source:src/app.py#L1-L2")
@@ -295,7 +295,7 @@ def test_a_region_that_does_not_end_is_a_conflict():
     assert decided(rendered(*small_wiki("Other.")), manifest, lies).published.conflicts == ("modules/routing.md",)
 
 
-def test_somebody_elses_file_is_a_conflict():
+def test_another_users_file_is_a_conflict():
     told = decided(rendered(*small_wiki()), WikiManifest(), {"overview.md": b"Mine."}).published
     assert told.conflicts == ("overview.md",)
 

@@ -46,7 +46,7 @@ def outcomes(report):
     return {item.origin.rpartition("#")[2].rpartition("/wiki/")[2]: (item.outcome, item.why) for item in report.items}
 
 
-def test_pages_that_nobody_changed_are_no_evidence(space, tree):
+def test_unchanged_pages_are_no_evidence(space, tree):
     report = ingested(space, tree)
     assert report.counts["skipped"] == 5
     assert report.counts["created"] == 2
@@ -128,7 +128,7 @@ def test_a_manifest_that_cannot_be_read_hides_no_file(space, tree):
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_an_edit_in_a_repository_is_about_the_part_that_the_page_tells_of(open_space, tree, commits):
+def test_edit_belongs_to_the_part_of_its_page(open_space, tree, commits):
     space = open_space(actor="ada", channel="user")
     git(tree, "init", "-q")
     git(tree, "add", "-A")
@@ -164,7 +164,7 @@ def test_an_edit_that_is_not_committed_is_proposed_when_the_commit_is_read(space
     assert len(space.proposals()) == 1
 
 
-def test_pages_that_are_written_anew_and_not_committed_are_proposed_by_nobody(space, tree):
+def test_pages_that_are_rewritten_and_not_committed_are_proposed_by_nobody(space, tree):
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-q", "-m", "First")
@@ -177,7 +177,7 @@ def test_pages_that_are_written_anew_and_not_committed_are_proposed_by_nobody(sp
     assert report.counts.get("failed") is None
 
 
-def test_the_map_of_a_repository_tells_nothing_of_its_wiki(space, tree):
+def test_the_map_of_a_repository_reveals_nothing_of_its_wiki(space, tree):
     git(tree, "init", "-q")
     for text in ("one", "two", "three"):
         (tree / "wiki" / "overview.md").write_text(text)

@@ -67,7 +67,7 @@ def test_only_files_that_differ_are_written(published):
     assert changed == {*told.written, MANIFEST}
 
 
-def test_a_preview_tells_the_same_and_does_nothing(published):
+def test_preview_reports_the_same_without_writing(published):
     before = stats(published)
     told = WikiFolder(published).preview(*small_wiki("Other rules."))
     assert stats(published) == before
@@ -80,7 +80,7 @@ def test_pages_that_are_gone_are_removed_with_their_folders(published):
     assert not (published / "modules").exists()
 
 
-def test_regions_and_other_files_stay_and_edits_are_told(published):
+def test_regions_and_other_files_stay_and_edits_are_reported(published):
     region = "\n<!-- treering:keep -->\nMine.\n<!-- treering:end -->\n"
     with (published / "modules/routing.md").open("a") as file:
         file.write(region)
@@ -103,7 +103,7 @@ def test_a_page_that_a_person_removed_is_written_again(published):
 
 
 @pytest.mark.parametrize("path", ["overview.md", "modules"])
-def test_a_link_in_the_place_of_a_page_or_its_folder_is_never_followed(place, tmp_path, path):
+def test_a_link_instead_of_a_page_or_its_folder_is_never_followed(place, tmp_path, path):
     outside = tmp_path / "outside"
     outside.mkdir()
     place.mkdir(parents=True)

@@ -139,7 +139,7 @@ def test_what_is_not_there_is_not_served(tmp_path):
         pass
 
 
-def test_a_citation_leads_to_the_lines_of_the_file_as_it_lies(tree):
+def test_a_citation_leads_to_the_lines_of_the_file_as_it_is(tree):
     (tree / "src" / "app.py").write_text("<b>&\n" * 8 + "key = 'AKIA" + "Q3EGZVD5XKM2WNRP'\n")
     with served(tree / "wiki") as port:
         page = asked(port, "/modules/routing.md")[2]

@@ -47,7 +47,7 @@ def test_a_command_that_does_not_exist_is_a_problem_and_no_error(tmp_path):
     assert "cannot be started" in ShellWorker("true", tmp_path / "nowhere").work("do it", seconds=30).problem
 
 
-def test_a_command_need_not_read_what_it_is_told(tmp_path):
+def test_command_may_ignore_its_input(tmp_path):
     assert ShellWorker("true", tmp_path).work("x" * 1_000_000, seconds=30).problem == ""
 
 

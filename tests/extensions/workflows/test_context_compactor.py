@@ -37,7 +37,7 @@ def test_compacted_parts_respect_token_limits(space, tokens):
     assert estimate_tokens(given) <= 3 * (tokens + 20)
 
 
-def test_older_messages_without_a_memory_yet_are_not_left_out(space):
+def test_older_messages_without_a_memory_yet_are_not_omitted(space):
     talk = discussion(space, *LONG[:4])
     talk.update()
     talk.append(messages(*LONG[4:]))
@@ -45,6 +45,6 @@ def test_older_messages_without_a_memory_yet_are_not_left_out(space):
     assert f"ann: {LONG[6]}" in given.partition("## Recent")[0]
 
 
-def test_the_last_messages_may_be_left_out():
+def test_the_last_messages_may_be_omitted():
     given = run(compact(lookbackStartTurn=1), scene=at_hand("Hi", "Hello")).text
     assert given == "## Recent, word for word\n\nann: Hi"

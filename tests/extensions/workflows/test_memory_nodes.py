@@ -62,7 +62,7 @@ def test_of_messages_at_hand_the_last_turns_are_given(type_):
 
 
 @pytest.mark.parametrize("type_", ["RecentMemory", "RecentMemorySummarizerTool", "GetCurrentMemoryFromFile"])
-def test_a_chunk_break_stands_between_memories_unless_another_delimiter_is_given(space, talk, type_):
+def test_a_chunk_break_is_between_memories_unless_another_delimiter_is_given(space, talk, type_):
     texts = [f"Said: {first} / {second}" for first, second in zip(TALK[::2], TALK[1::2], strict=True)]
     assert one(space, talk, type_) == "--ChunkBreak--".join(texts)
     assert one(space, talk, type_, customDelimiter="|") == "|".join(texts)

@@ -84,7 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_is_wrong_is_told_with_its_node_and_key(case):
+def test_error_names_node_and_key(case):
     data, expected = CASES[case]
     found = problems(data)
     assert len(found) == len(expected), found

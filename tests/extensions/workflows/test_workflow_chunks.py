@@ -75,7 +75,7 @@ def test_what_was_made_of_a_chunk_falls_with_its_messages(space):
     assert "message number 4" not in model.prompts[-1]
 
 
-def test_another_prompt_or_node_asks_anew(space):
+def test_another_prompt_or_node_asks_again(space):
     talk, model = discussion(space, *TALK[:4]), NotingModel("abcdef")
     for one in (node(), node(prompt="List: {chunk}"), node(systemPrompt="Be brief."), node(id="other"), node()):
         kept_run(space, talk, [one], models=[model])
@@ -116,7 +116,7 @@ def test_what_is_made_of_chunks_is_no_memory(space):
     assert kept_run(space, talk, [{"type": "VectorMemorySearch", "input": "zeppelin"}]).text == NOTHING_YET["found"]
 
 
-def test_a_conversation_without_a_complete_chunk_asks_nothing(space):
+def test_incomplete_chunk_calls_no_model(space):
     model = NotingModel()
     assert kept_run(space, discussion(space, *TALK[:3]), [node()], models=[model]).text == NOTHING_YET["messages"]
     assert run([node()], models=[model], scene=at_hand()).text == NOTHING_YET["messages"]

@@ -102,7 +102,7 @@ def test_plain_text_of_a_workflow_for_file_memories_is_one_memory_without_anothe
 @pytest.mark.parametrize(
     "answers", [["They launch on Tuesday.", "As I said, they launch."], ["They launch on Tuesday."]]
 )
-def test_plain_text_where_json_is_asked_for_is_one_memory_after_one_more_try(answers):
+def test_plain_text_where_json_is_requested_is_one_memory_after_one_more_try(answers):
     made = generator(NotingModel(answers), memories=[ask("{agent1Input}")]).memories(CHUNK, BACKGROUND)
     assert [item.summary for item in made.items] == ["They launch on Tuesday."]
     assert made.usage.requests == len(answers)

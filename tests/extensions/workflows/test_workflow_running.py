@@ -13,7 +13,7 @@ from treering.ports.models import Usage
 from treering.retrieval.extraction.asking import Budget
 
 
-def test_each_node_is_told_what_those_before_it_gave():
+def test_each_node_gets_earlier_outputs():
     report = run([say("one"), say("{agent1Output} two"), say("{agent2Output} three")])
     assert report.outcome == "done"
     assert report.text == "one two three"
@@ -48,7 +48,7 @@ def test_nothing_that_is_filled_in_is_read_for_variables():
     assert run(data, "{agent1Output} {{x}} {nobody}").text == "{agent1Input}{agent1Output} {{x}} {nobody}"
 
 
-def test_a_model_is_asked_with_prompt_and_system_prompt_and_its_answer_is_the_output():
+def test_model_node_returns_the_models_answer():
     model = NotingModel(["Paris"])
     report = run(
         [ask("Capital of {agent1Input}?", systemPrompt="Be {agent2Input}.")], "France", "brief", models=[model]
@@ -78,7 +78,7 @@ def test_a_preset_and_a_node_say_how_long_an_answer_may_be():
     assert model.lengths == [2_000, 50, 60, 7]
 
 
-def test_what_is_not_there_is_told_before_anything_runs():
+def test_what_is_not_there_is_reported_before_anything_runs():
     model = NotingModel(["x"])
     workflow = from_data([ask("x"), ask("{agent1Input}", endpointName="b")])
     with pytest.raises(InvalidInput, match=r"unknown \{agent1Input\}; inputs given: 0") as refused:
@@ -136,7 +136,7 @@ def test_cancelled_run_without_output_returns_nothing():
     assert run([say("a"), say("b")], cancelled=lambda: True).text == ""
 
 
-def test_progress_is_told_per_node():
+def test_progress_is_reported_per_node():
     told = []
     run([say("a", title="First"), say("b", id="second")], progress=lambda *what: told.append(what))
     assert told == [("First", 0, 2), ("second", 1, 2), ("done", 2, 2)]

@@ -156,7 +156,7 @@ def test_neighbours_in_a_sentence_are_related_in_its_words() -> None:
     ]
 
 
-def test_a_last_name_stands_for_the_full_name() -> None:
+def test_a_last_name_represents_the_full_name() -> None:
     found = read("Johann Strauss wrote Aschenbrödel. Strauss died in 1899.")
     assert ("Johann Strauss", "died in", "1899") in statements(found)
 

@@ -34,7 +34,7 @@ def test_of_a_name_in_two_scripts_only_the_latin_accents_go():
     assert plain_form("café ガス") == "cafe ガス"
 
 
-def test_a_mark_is_taken_off_whether_it_is_joined_to_its_letter_or_not():
+def test_combined_and_separate_marks_are_removed():
     assert plain_form("cafe\u0301") == plain_form("caf\u00e9") == "cafe"
 
 

@@ -5,7 +5,7 @@ import pytest
 from export_parts import ONE, chatgpt, message, node, only, packed, read, told
 
 
-def test_a_conversation_is_told_in_order_with_times_and_ids() -> None:
+def test_conversation_is_shown_in_order_with_times_and_ids() -> None:
     found = only([chatgpt(("user", "Green or black?"), ("assistant", "Green."))], "conversations.json")
     assert told(found) == [("user", "Green or black?"), ("assistant", "Green.")]
     assert (found.id, found.title, found.kind) == (ONE, "Tea", "conversation")
@@ -19,7 +19,7 @@ def test_an_id_that_is_unique_everywhere_is_what_the_conversation_is_known_by() 
     assert only([chatgpt(("user", "Hi"), identity="conv_001")], "conversations.json").known_as == ""
 
 
-def test_branches_beside_the_current_node_are_left_out_and_counted() -> None:
+def test_branches_beside_the_current_node_are_omitted_and_counted() -> None:
     tea = chatgpt(("user", "Green or black?"), ("assistant", "Black."))
     tea["mapping"]["other"] = node("n0", message("assistant", "Green.", at=9))
     assert told(found := only([tea], "c.json")) == [("user", "Green or black?"), ("assistant", "Black.")]
@@ -79,7 +79,7 @@ def test_code_and_preambles_for_people_are_said() -> None:
     assert told(only([tea], "c.json")) == said
 
 
-def test_parts_that_are_no_text_are_named_where_they_stand() -> None:
+def test_parts_that_are_no_text_are_named_where_they_are() -> None:
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://x"}
     spoken = {"content_type": "audio_transcription", "text": "And this?"}
     tea = chatgpt(("user", ""))

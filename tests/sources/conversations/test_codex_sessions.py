@@ -37,7 +37,7 @@ def test_a_session_of_codex_is_what_people_and_the_assistant_said() -> None:
     assert found.metadata["as_of"] == "2026-11-02T09:00:00.000000Z"
 
 
-def test_what_the_program_puts_beside_a_request_is_left_out_and_the_request_is_kept() -> None:
+def test_what_the_program_puts_beside_a_request_is_omitted_and_the_request_is_kept() -> None:
     around = "<environment_context>x</environment_context>"
     found = only(lines(META, says("user", around, "Why does <b> not close?"), says("user", "<b> is bold")), "r.jsonl")
     assert told(found) == [("user", "Why does <b> not close?"), ("user", "<b> is bold")]
@@ -72,5 +72,5 @@ def test_lines_of_codex_that_cannot_be_read_are_reported_and_the_rest_is_kept() 
     assert sorted(problem.partition(":")[0] for problem in found.problems) == ["line 2", "line 3"]
 
 
-def test_a_session_of_codex_in_which_nobody_spoke_is_no_conversation() -> None:
+def test_empty_codex_session_is_no_conversation() -> None:
     assert read(lines(META, says("developer", "Be brief.")), "r.jsonl").conversations == ()

@@ -49,7 +49,7 @@ def test_each_conversation_is_a_source_with_turns(space, tmp_path: Path) -> None
     assert space.query("search", input={"text": "black tea"}).hits[0].title == "Tea"
 
 
-def test_the_same_export_again_changes_nothing_wherever_it_lies(space, tmp_path: Path) -> None:
+def test_the_same_export_again_changes_nothing_wherever_it_is(space, tmp_path: Path) -> None:
     ingest(space, export(tmp_path, chatgpt(*TALK)))
     (tmp_path / "export.zip").write_bytes(packed({"conversations.json": [chatgpt(*TALK)]}))
     for path in (tmp_path / "conversations.json", tmp_path / "export.zip", tmp_path):
@@ -108,7 +108,7 @@ def test_a_slack_export_of_a_shorter_time_adds_to_a_longer_one(space, tmp_path: 
 
 
 @pytest.mark.parametrize("identity", [TWO, "c2"])
-def test_a_conversation_that_a_newer_export_leaves_out_stays(space, tmp_path: Path, identity: str) -> None:
+def test_a_conversation_that_a_newer_export_omits_stays(space, tmp_path: Path, identity: str) -> None:
     ingest(space, export(tmp_path, chatgpt(*TALK), chatgpt(("user", "Hi"), identity=identity)))
     for path in (tmp_path / "conversations.json", tmp_path):
         report = ingest(space, path)
@@ -169,7 +169,7 @@ def test_a_file_kept_as_a_file_before_gives_way_to_its_conversations(space, tmp_
     assert ingest(space, file).counts == {"created": 2, "removed": 1}
 
 
-def test_a_conversation_in_which_nobody_speaks_is_skipped(space, tmp_path: Path) -> None:
+def test_conversation_without_messages_is_skipped(space, tmp_path: Path) -> None:
     report = ingest(space, export(tmp_path, chatgpt(), chatgpt(("user", "Hi"), identity=TWO)))
     assert outcomes(report) == {FIRST: "skipped", SECOND: "created"}
 

@@ -40,7 +40,7 @@ def test_what_hooks_told_in_gemini_cli_is_nobodys_word() -> None:
     assert told(found) == [("user", "Where do sessions live?")]
 
 
-def test_what_was_taken_back_in_gemini_cli_is_left_out() -> None:
+def test_what_was_taken_back_in_gemini_cli_is_omitted() -> None:
     said = [says(f"m{number}", "user", f"Word {number}") for number in range(3)]
     again = says("m9", "user", "Another word")
     assert told(only(lines(HEAD, *said, {"$rewindTo": "m1"}, again), "session.jsonl")) == [

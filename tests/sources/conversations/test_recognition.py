@@ -52,7 +52,7 @@ def test_only_some_endings_are_worth_a_look() -> None:
     assert not any(map(may_be_read, ["a.py", "a.log", "json", "a.toml", "a.html"]))
 
 
-def test_a_file_that_holds_none_is_told_so() -> None:
+def test_file_without_conversations_is_reported() -> None:
     assert read({"a": 1}, "package.json").problems == ("package.json contains no conversations in a known format",)
 
 

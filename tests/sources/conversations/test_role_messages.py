@@ -68,7 +68,7 @@ def test_a_line_may_be_a_conversation() -> None:
     assert [problem.partition(":")[0] for problem in found.problems] == ["line 3"]
 
 
-def test_calls_of_functions_are_told_shortly() -> None:
+def test_calls_of_functions_are_summarized() -> None:
     call = {
         "role": "assistant",
         "content": None,
@@ -77,7 +77,7 @@ def test_calls_of_functions_are_told_shortly() -> None:
     assert told(only([HI, call], "chat.json"))[1] == ("tool", '[find] {"a":1}')
 
 
-def test_conversations_that_begin_alike_are_told_apart() -> None:
+def test_conversations_that_begin_alike_are_distinguished() -> None:
     found = read([{"messages": [HI, HELLO]}, {"messages": [HI]}], "chats.json").conversations
     assert found[1].id == f"{found[0].id}-2"
 

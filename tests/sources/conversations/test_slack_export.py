@@ -24,7 +24,7 @@ def test_mentions_channels_and_links_read_as_people_read_them() -> None:
     assert told(tea)[0][1] == ("@Bob Hope in #milk: tea & milk (https://tea.example), https://x.example @here @eve")
 
 
-def test_replies_stand_in_the_order_of_time() -> None:
+def test_replies_are_in_the_order_of_time() -> None:
     day = [
         post("First", "1768471200.1"),
         post("Third", "1768471203.1"),
@@ -34,7 +34,7 @@ def test_replies_stand_in_the_order_of_time() -> None:
     assert [text for _, text in told(tea)] == ["First", "Second", "Third"]
 
 
-def test_joining_is_left_out_and_programs_speak_by_their_attachments() -> None:
+def test_joining_is_omitted_and_programs_speak_by_their_attachments() -> None:
     bot = {"type": "message", "subtype": "bot_message", "username": "ci", "text": "", "ts": "1768471201.1"}
     built = {**bot, "attachments": [{"pretext": "Build 7", "text": "passed", "fallback": "no"}]}
     (tea,) = read(slack({MORNING: [post("joined", subtype="channel_join"), built]}), "s.zip").conversations

@@ -89,7 +89,7 @@ def test_of_a_sitemap_no_more_is_told_than_the_limit_of_items() -> None:
     assert "max_items of 10" in found[-1].why
 
 
-def test_where_nobody_answers_at_the_first_address_the_next_is_tried() -> None:
+def test_next_address_is_tried_after_a_failure() -> None:
     with site({"/p": page(TEXT)}) as (root, _):
         (found,) = read(adapter(resolved=("127.0.0.3", HERE)), f"{root}/p")
     assert isinstance(found, SourceDraft)

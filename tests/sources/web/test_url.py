@@ -124,7 +124,7 @@ def test_a_known_page_that_is_gone_has_vanished_and_an_unknown_one_failed() -> N
     assert "404" in failed.why
 
 
-def test_a_redirect_is_followed_and_the_source_keeps_the_address_asked_for() -> None:
+def test_a_redirect_is_followed_and_the_source_keeps_the_address_requested() -> None:
     with site({"/old": page("", status=301, Location="/new"), "/new": page(PAGE)}) as (root, _):
         (source,) = read(adapter(), f"{root}/old")
     assert (source.origin, source.payload["url"]) == (f"{root}/old", f"{root}/new")
@@ -526,7 +526,7 @@ def test_a_line_of_robots_txt_that_cannot_be_read_hides_no_other(line: str) -> N
         ("Disallow: /a\n\nUser-agent: *\nDisallow: /b", "/b", False),
     ],
 )
-def test_the_longest_rule_of_robots_txt_counts_and_stars_stand_for_anything(
+def test_the_longest_rule_of_robots_txt_counts_and_stars_represent_anything(
     rules: str, path: str, allowed: bool
 ) -> None:
     assert Politeness.of(f"User-agent: *\n{rules}", "Treering/1").allows(f"https://x.org{path}") is allowed

@@ -103,7 +103,7 @@ def test_damaged_state_is_refused_with_a_hint(server):
     engine.close()
 
 
-def test_a_server_that_is_not_there_is_told_without_its_password():
+def test_unreachable_server_is_reported_without_its_password():
     engine = engine_at("mongodb://me:hunter2@127.0.0.1:1/tests?serverSelectionTimeoutMS=50")
     with pytest.raises(Unavailable, match="Cannot reach") as refused:
         engine.state()

@@ -310,7 +310,7 @@ def test_a_graph_that_followed_the_space_is_that_of_a_rebuild(open_composed, clo
     ask("MATCH (n) DETACH DELETE n")
 
 
-def test_a_server_tells_how_it_searches(open_new_engine, searching):
+def test_a_server_reports_how_it_searches(open_new_engine, searching):
     told = {"no index": "Neo4j, searched in the space", "vector index": "Neo4j vector index"}
     assert open_new_engine().kind == told[searching]
 

@@ -191,7 +191,7 @@ def test_unreachable_server_is_reported_without_the_password(tmp_path):
     engine.close()
 
 
-def test_more_components_than_pgvector_indexes_are_refused(server):
+def test_too_many_vector_components_are_refused(server):
     with pytest.raises(InvalidInput, match="4,000"):
         engine_at(server, dimension=4_001)
 

@@ -65,7 +65,7 @@ class TestLateIndexWithRedis(LateIndexContract):
         return open_late
 
 
-def test_a_server_tells_how_it_searches(server, open_new_engine):
+def test_a_server_reports_how_it_searches(server, open_new_engine):
     assert open_new_engine().kind in {"Redis vector set", "Redis hash, searched in the space"}
 
 

@@ -181,7 +181,7 @@ def test_another_model_searches_its_own_vectors(told, faiss, file):
     assert (status(told).vectors, status(told).problem) == (4, "")
 
 
-def test_a_space_that_stays_open_brings_its_engine_up_to_date_in_the_background(faiss, open_space, file):
+def test_a_space_that_stays_open_updates_its_engine_in_the_background(faiss, open_space, file):
     space = open_space(str(file), channel="user", background=True)
     tell(space, TEXTS[0])
     space.perform("vectors")

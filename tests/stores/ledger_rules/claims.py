@@ -188,7 +188,7 @@ class ClaimRules(LedgerStage):
         receipt = ledger.commit(make.patch(source, *decisions, other))
         assert receipt.contested == ()
 
-    def test_what_somebody_contests_stays_contested_until_it_is_settled(self, ledger: Ledger, make: Builder) -> None:
+    def test_what_someone_contests_stays_contested_until_it_is_settled(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
         ledger.commit(make.patch(source, fact))

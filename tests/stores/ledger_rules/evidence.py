@@ -189,7 +189,7 @@ class SummaryRules(LedgerStage):
         versions = _versions(ledger, make)
         assert status_of(ledger, *versions) == ["superseded", "superseded", "active"]
 
-    def test_withdrawing_what_an_early_version_tells_of_withdraws_that_and_all_later_ones(
+    def test_withdrawing_what_an_early_version_mentions_withdraws_that_and_all_later_ones(
         self, ledger: Ledger, make: Builder
     ) -> None:
         versions = _versions(ledger, make)
@@ -203,7 +203,7 @@ class SummaryRules(LedgerStage):
         assert receipt.staled == (versions[2],)
         assert ledger.events_of(versions[1])[-1].event_type == "withdrawn"
 
-    def test_an_early_version_stays_while_what_it_tells_of_is_read_anew_and_holds(
+    def test_an_early_version_stays_while_what_it_mentions_is_read_again_and_holds(
         self, ledger: Ledger, make: Builder
     ) -> None:
         source = make.source("Message 0.", "Message 1.")
@@ -268,7 +268,7 @@ class SummaryRules(LedgerStage):
         ledger.commit(make.patch(told))
         assert ledger.get(told.id).status == "active"
 
-    def test_what_nobody_declared_and_nothing_supports_is_not_active(self, ledger: Ledger, make: Builder) -> None:
+    def test_undeclared_knowledge_without_evidence_is_not_active(self, ledger: Ledger, make: Builder) -> None:
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(_memory(make, "from nowhere", status="active")))
 

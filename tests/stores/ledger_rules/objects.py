@@ -94,7 +94,7 @@ class ObjectRules(LedgerStage):
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(source.model_copy(update={"segments": (forged,)})))
 
-    def test_a_segment_id_stands_once_in_a_source(self, ledger: Ledger, make: Builder) -> None:
+    def test_a_segment_id_appears_once_in_a_source(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("One.")
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(source.model_copy(update={"segments": source.segments * 2})))

@@ -32,7 +32,7 @@ class ReviewRules(LedgerStage):
             ledger.propose(make.patch(make.fact("Ada", "hives", 3, status="active")))
         assert contents(ledger) == []
 
-    def test_nobody_approves_their_own_proposal(self, ledger: Ledger, make: Builder) -> None:
+    def test_author_cannot_approve_their_own_proposal(self, ledger: Ledger, make: Builder) -> None:
         patch = make.patch(make.node("Hive"), by=ADA)
         ledger.propose(patch)
         with pytest.raises(Denied):

@@ -63,7 +63,7 @@ class RevertRules(LedgerStage):
         assert status_of(ledger, new.id, old.id) == ["archived", "active"]
         assert getattr(ledger.get(old.id), "slug", "") == "hive"
 
-    def test_a_merged_duplicate_gives_its_evidence_back(self, ledger: Ledger, make: Builder) -> None:
+    def test_revert_returns_evidence_of_a_merged_duplicate(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("3 hives."), make.source("Three.", origin="other.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(one))
         ledger.commit(make.patch(one, two, fact))

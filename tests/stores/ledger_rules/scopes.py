@@ -12,7 +12,7 @@ from treering.testing.ledger_contract.stage import LedgerStage, contents, knowle
 class ScopeRules(LedgerStage):
     """`Patch.scope` and `Patch.request`."""
 
-    def test_an_id_of_another_scope_is_as_one_that_nobody_has(self, ledger: Ledger, make: Builder) -> None:
+    def test_id_of_another_scope_is_unknown(self, ledger: Ledger, make: Builder) -> None:
         own, foreign = make.node("Hive", scope="/a"), make.node("Nest", scope="/b")
         quote = make.source("3 hives.", scope="/b")
         ledger.commit(make.patch(own, foreign, quote))
@@ -33,7 +33,7 @@ class ScopeRules(LedgerStage):
             ledger.commit(fact)
         assert contents(ledger) == before
 
-    def test_what_lies_above_may_be_named_and_not_changed(self, ledger: Ledger, make: Builder) -> None:
+    def test_what_is_above_may_be_named_and_not_changed(self, ledger: Ledger, make: Builder) -> None:
         above, quote = make.node("Hive"), make.source("3 hives.")
         ledger.commit(make.patch(above, quote))
         fact = make.fact("Ada", "hives", 3, make.evidence(quote), scope="/a")
@@ -50,9 +50,7 @@ class ScopeRules(LedgerStage):
         with pytest.raises(Denied):
             ledger.preview(_at("/a", make.patch(make.node("Box", scope="/b"))))
 
-    def test_a_change_above_is_refused_with_the_id_and_the_scope_it_lies_in(
-        self, ledger: Ledger, make: Builder
-    ) -> None:
+    def test_a_change_above_is_refused_with_the_id_and_the_scope_it_is_in(self, ledger: Ledger, make: Builder) -> None:
         above, own = make.node("Hive"), make.node("Box", scope="/a")
         told, other = make.fact("Ada", "hives", 3, scope="/"), make.fact("Bob", "hives", 3, scope="/a")
         ledger.commit(make.patch(above, own, told, other))
@@ -87,7 +85,7 @@ class ScopeRules(LedgerStage):
                 ledger.commit(_at("/a", make.patch(updating(own.id, evidence_refs=given))))
         assert ledger.get(own.id).revision == 1
 
-    def test_an_object_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_anew(
+    def test_an_object_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_again(
         self, ledger: Ledger, make: Builder
     ) -> None:
         foreign = make.work("Elsewhere", scope="/b")
@@ -106,7 +104,7 @@ class ScopeRules(LedgerStage):
             with pytest.raises(InvalidPatch):
                 ledger.commit(_at("/a", make.patch(operation)))
 
-    def test_a_cycle_is_printed_without_the_ids_that_lie_elsewhere(self, ledger: Ledger, make: Builder) -> None:
+    def test_a_cycle_is_printed_without_the_ids_that_are_elsewhere(self, ledger: Ledger, make: Builder) -> None:
         first = make.work("First", scope="/a")
         foreign = make.work("Elsewhere", scope="/b", depends_on=(first.id,))
         last = make.work("Last", scope="/a", depends_on=(foreign.id,))
@@ -115,7 +113,7 @@ class ScopeRules(LedgerStage):
             ledger.commit(_at("/a", make.patch(updating(first.id, depends_on=[last.id]))))
         assert refused.value.details["cycle"] == [first.id, last.id, "…", first.id]
 
-    def test_what_lies_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
+    def test_objects_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
         below = make.node("Hive", scope="/a/b")
         ledger.commit(make.patch(below))
         ledger.commit(_at("/a", make.patch(_update(below.id), MoveScope(id=below.id, expected_revision=1, to="/a/c"))))

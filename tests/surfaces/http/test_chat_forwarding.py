@@ -166,7 +166,7 @@ def test_models_are_those_of_the_upstream(client, upstream):
     assert (upstream.asked[0].method, upstream.asked[0].path) == ("GET", "/v1/models")
 
 
-def test_without_an_upstream_the_way_to_name_one_is_told(tmp_path):
+def test_without_an_upstream_the_way_to_name_one_is_reported(tmp_path):
     with running(tmp_path) as client, openai(client) as official:
         with pytest.raises(sdk.UnprocessableEntityError, match="--upstream") as raised:
             official.chat.completions.create(**chat("hi"))
@@ -193,7 +193,7 @@ def test_an_upstream_that_is_not_there_is_a_bad_gateway(tmp_path):
     assert (raised.value.status_code, raised.value.code, raised.value.type) == (502, "bad_gateway", "api_error")
 
 
-def test_an_upstream_that_says_nothing_in_time_is_told_as_such(tmp_path, upstream):
+def test_silent_upstream_is_reported(tmp_path, upstream):
     upstream.will(SILENCE)
     with (
         chatting(tmp_path, upstream, place={"seconds": 0.2}) as client,

@@ -161,7 +161,7 @@ def test_of_a_long_discussion_the_beginning_that_is_sent_no_more_is_recalled(tmp
     assert [text for _, text in kept(tmp_path, "d")] == [*contents, "Noted."]
 
 
-def test_a_regenerated_answer_takes_the_place_of_the_one_before(tmp_path, upstream):
+def test_a_regenerated_answer_replaces_the_one_before(tmp_path, upstream):
     upstream.will(said("A first answer."), said("A better answer."))
     with chatting(tmp_path, upstream) as client:
         ask(client, "A question.")
@@ -409,7 +409,7 @@ def test_an_answer_does_not_wait_for_a_memory_that_hangs(tmp_path, upstream):
     ]
 
 
-def test_an_answer_does_not_wait_for_a_space_that_somebody_else_writes(tmp_path, upstream):
+def test_an_answer_does_not_wait_for_a_space_that_another_user_writes(tmp_path, upstream):
     with chatting(tmp_path, upstream, memory={"wait_seconds": 0.1, "store_seconds": 0.1}) as client:
         ask(client, "first", discussion="one")
         ask(client, "second", discussion="two")
@@ -473,7 +473,7 @@ def test_neither_answers_nor_what_is_kept_wait_for_memories_to_be_made(tmp_path,
     assert kept(tmp_path, "e") == [("user", "Something else."), ("assistant", "Noted.")]
 
 
-def test_a_broken_space_breaks_no_answer_and_is_told(tmp_path, upstream):
+def test_a_broken_space_breaks_no_answer_and_is_reported(tmp_path, upstream):
     with chatting(tmp_path, upstream) as client:
         (tmp_path / "space.db").write_bytes(b"no database at all" * 100)
         first, second = ask(client, "hi"), once_unstored(client)
@@ -483,7 +483,7 @@ def test_a_broken_space_breaks_no_answer_and_is_told(tmp_path, upstream):
     assert told(second)[1]["reason"] in {"corrupt", "unavailable"}
 
 
-def test_where_the_policy_wants_a_review_answers_go_on_and_what_is_not_kept_is_told(tmp_path, upstream):
+def test_where_the_policy_wants_a_review_answers_go_on_and_what_is_not_kept_is_reported(tmp_path, upstream):
     (tmp_path / "space.policy.toml").write_text('direct_channels = ["user", "system"]\n', encoding="utf-8")
     with chatting(tmp_path, upstream) as client:
         answer = once_unstored(client)

@@ -39,7 +39,7 @@ def official(address, **options):
 
 
 @pytest.mark.nightly
-def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_that_was_started_anew(tmp_path):
+def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_that_was_started_again(tmp_path):
     patience = ("--memory-wait", "60000")
     with scripted() as upstream:
         with (
@@ -126,7 +126,7 @@ def test_memories_of_chats_are_made_as_a_config_file_says(tmp_path):
         (("--upstream", "http://127.0.0.1:1/v1", "--memory-within", "here"), "scope"),
     ],
 )
-def test_what_cannot_be_served_is_told_at_once(tmp_path, monkeypatch, capsys, arguments, told):
+def test_unservable_input_is_reported_immediately(tmp_path, monkeypatch, capsys, arguments, told):
     monkeypatch.chdir(tmp_path)
 
     assert run(["serve", "--port", "0", *arguments]) == 2

@@ -89,7 +89,7 @@ def test_a_client_that_hangs_up_ends_what_the_upstream_says(client, upstream):
     assert upstream.left.wait(30)
 
 
-def test_an_upstream_that_breaks_off_is_told_where_it_did(client, upstream):
+def test_an_upstream_that_breaks_off_is_reported_where_it_did(client, upstream):
     upstream.will(Answer([*events("half", end=False), None], headers=SSE))
     with openai(client) as official:
         words = official.chat.completions.create(**chat("hi", user="d"), stream=True)

@@ -98,7 +98,7 @@ def test_a_call_whose_client_does_not_wait_goes_on_as_a_job(tmp_path):
     assert status["state"] == "done"
 
 
-def test_a_job_in_which_nothing_changed_is_told_of_as_well(tmp_path):
+def test_a_job_in_which_nothing_changed_is_reported_too(tmp_path):
     with running(tmp_path) as client:
         client.post("/v1/wiki/ingest", json=KEEP)
         report = ended(client, begin(client, KEEP).json()["job"])
@@ -181,7 +181,7 @@ def test_jobs_are_bounded_and_leave_the_threads_of_other_calls_free(tmp_path):
     assert "note:1" not in json.dumps(recent)  # what was cancelled before it began wrote nothing
 
 
-def test_a_reader_that_does_not_read_holds_up_nobody(tmp_path):
+def test_stalled_reader_blocks_nobody(tmp_path):
     held = Held()
     with running(tmp_path, embedder=held) as client:
         job = begin(client, keep_and_wait()).json()["job"]
@@ -234,7 +234,7 @@ def told_of(server, key, job):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_job_is_told_of_to_the_same_keys_in_every_way(tmp_path, waits):
+def test_job_is_visible_to_the_same_keys_everywhere(tmp_path, waits):
     with guarded(tmp_path) as server:
         mine, admin = server.key("write"), server.key("admin")
         others = {"write": server.key("write"), "review": server.key("review"), "read": server.key("read")}
@@ -279,7 +279,7 @@ def test_a_key_may_have_as_many_jobs_as_it_may_have_answered_at_once(tmp_path):
     assert statuses == [202, 429, 202]
 
 
-def test_a_watcher_whose_key_is_revoked_is_told_no_more(tmp_path):
+def test_revoked_key_ends_a_stream(tmp_path):
     held = Held()
     with guarded(tmp_path, embedder=held) as server:
         key = server.key("write")

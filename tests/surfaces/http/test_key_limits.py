@@ -49,7 +49,7 @@ def test_a_key_may_use_its_minute_at_once_and_gets_it_back_bit_by_bit():
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 59, 1_200])
-def test_who_waits_as_long_as_told_is_let_in(per_minute):
+def test_request_after_the_stated_wait_is_accepted(per_minute):
     timer = Timer()
     rates = RequestRates(time=timer)
     count, wait = let_in(rates, "a", per_minute)
@@ -67,7 +67,7 @@ def test_keys_that_are_silent_for_a_minute_are_forgotten():
     assert len(rates._used_until) < 1_100
 
 
-def test_a_key_that_asks_too_often_is_told_when_to_try_again_and_others_are_answered(tmp_path):
+def test_rate_limit_is_per_key_with_a_retry_time(tmp_path):
     with guarded(tmp_path) as server:
         busy, other = server.key("write", limits=KeyLimits(requests_per_minute=3)), server.key("write")
         answers = [server.verb(busy, "query", **SEARCH) for _ in range(4)]

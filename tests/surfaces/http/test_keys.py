@@ -95,7 +95,7 @@ def test_the_last_use_of_a_key_is_kept(server):
     assert datetime.now(UTC) - server.keys.find(key.split("_")[1]).used < timedelta(minutes=5)
 
 
-def test_a_wrong_key_is_not_told_from_an_unknown_one(server):
+def test_wrong_key_looks_like_an_unknown_key(server):
     told = {server.ask(key, "GET", "/openapi.json").text for why, key in server.dead_keys().items() if why != "no key"}
     assert len(told) == 1
     assert "trk_…" in told.pop()
@@ -123,7 +123,7 @@ def test_a_call_that_names_no_scope_works_at_that_of_the_key(shared):
 
 
 @pytest.mark.parametrize("scope", ["/", "/beside", "/team2", "/teams", "/te", "/team/../beside"])
-def test_a_call_that_names_another_scope_than_that_of_the_key_is_refused(shared, scope):
+def test_scope_other_than_the_keys_is_refused(shared, scope):
     server, _ = shared
     key = server.key("write", scope="/team")
     for verb, envelope in (
@@ -167,7 +167,7 @@ def calls_of(ids):
         yield "crystallize", "activity", {"id": identity, "summary": "Taken over"}, {}
 
 
-def test_a_key_of_a_scope_is_told_nothing_of_what_lies_above_and_beside(shared):
+def test_scoped_key_sees_no_other_scopes(shared):
     server, ids = shared
     key = server.key("write", scope="/team")
     elsewhere = [identity for scope in ("/", "/beside", "/team2") for identity in ids[scope]]

@@ -42,7 +42,7 @@ def test_what_is_said_is_written_in_the_name_of_the_key(tmp_path, upstream):
     assert first.actor == "ada"
 
 
-def test_a_key_of_a_scope_is_reminded_only_of_what_was_said_there(tmp_path, upstream):
+def test_scoped_key_recalls_only_its_scope(tmp_path, upstream):
     with chatting(tmp_path, upstream) as server:
         everywhere, team, other = (server.key("write", scope=scope) for scope in ("/", "/team", "/other"))
         for key in (everywhere, other):

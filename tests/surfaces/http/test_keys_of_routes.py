@@ -162,7 +162,7 @@ def test_a_path_that_no_route_declares_is_closed(server, keys, path):
     assert server.ask(keys["this space", "admin"], "GET", path).status_code == 404
 
 
-def test_health_is_told_to_everybody(server):
+def test_health_is_public(server):
     assert [server.ask("", "GET", path).status_code for path in HEALTH] == [200] * 4
 
 

@@ -65,7 +65,7 @@ def test_a_client_hears_who_answers_and_which_tools_there_are(stdio):
     assert all(tool["inputSchema"]["type"] == "object" and "readOnlyHint" in tool["annotations"] for tool in tools)
 
 
-def test_a_client_reads_writes_and_is_told_of_progress(stdio):
+def test_client_reads_writes_and_gets_progress(stdio):
     read = {"mode": "path", "input": {"path": "."}}
     ingested = stdio("tools/call", name="wiki.ingest", arguments=read, _meta={"progressToken": "t"})
     written = stdio("tools/call", name="wiki.crystallize", arguments=NOTE)
@@ -80,7 +80,7 @@ def test_a_client_reads_writes_and_is_told_of_progress(stdio):
     assert [entry["actor"] for entry in seen["structuredContent"]["history"]] == ["ann"]
 
 
-def test_a_client_that_errs_is_told_how_to_go_on(stdio):
+def test_client_error_states_the_fix(stdio):
     unknown = stdio("tools/call", name="wiki.delete", arguments={})
     wrong = stdio("tools/call", name="wiki.query", arguments={"mode": "serach", "input": {"text": "x"}})
 

@@ -125,7 +125,7 @@ def test_a_page_elsewhere_cannot_speak_mcp_with_this_machine(tmp_path, headers, 
     assert "wiki.ingest" not in answer.text
 
 
-def test_progress_of_long_work_is_told_over_http(tmp_path):
+def test_progress_of_long_work_is_reported_over_http(tmp_path):
     (tmp_path / "files").mkdir()
     for number in range(300):
         (tmp_path / "files" / f"{number}.md").write_text(f"# Note {number}\n\nLamp {number} is lit.\n")

@@ -50,7 +50,7 @@ def test_requests_are_counted_by_route_and_status_without_what_was_asked(tmp_pat
     assert "zebra" not in text.lower()
 
 
-def test_the_spaces_that_are_open_and_the_vectors_they_wait_for_are_told(tmp_path):
+def test_the_spaces_that_are_open_and_the_vectors_they_wait_for_are_reported(tmp_path):
     with running(tmp_path) as client:
         assert metrics_of(client)["treering_spaces_open",] == 0
         client.post("/v1/wiki/crystallize", json={"input": {"title": "Zebras have stripes"}})
@@ -87,7 +87,7 @@ def test_requests_that_are_not_let_in_are_counted_by_their_reason(tmp_path):
     assert found["treering_refused_total", ("reason", "unauthorized")] == 1
 
 
-def test_metrics_are_for_administrators_unless_the_server_tells_them_to_all(tmp_path):
+def test_metrics_need_admin_unless_public(tmp_path):
     with guarded(tmp_path) as server:
         told = [server.ask(key, "GET", "/metrics").status_code for key in ("", server.key("review"))]
         assert told == [401, 403]
@@ -98,6 +98,6 @@ def test_metrics_are_for_administrators_unless_the_server_tells_them_to_all(tmp_
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/health"])
-def test_a_server_that_lets_nothing_in_still_tells_how_it_is(tmp_path, path):
+def test_a_server_that_lets_nothing_in_still_reports_how_it_is(tmp_path, path):
     with running(tmp_path, bounds=Bounds(most_at_once=0, requests_per_minute_without_key=1)) as client:
         assert [client.get(path).status_code for _ in range(3)] == [200] * 3

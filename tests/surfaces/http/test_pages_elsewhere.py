@@ -62,7 +62,7 @@ def test_no_route_answers_a_page_of_another_origin(server, origin):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]", ""])
-def test_no_route_answers_under_a_name_that_a_page_had_resolve_to_this_machine(server, host):
+def test_routes_reject_rebound_host_names(server, host):
     answered = [
         (method, path)
         for method, path, body in paths(server)
@@ -71,7 +71,7 @@ def test_no_route_answers_under_a_name_that_a_page_had_resolve_to_this_machine(s
     assert answered == []
 
 
-def test_a_browser_that_asks_first_is_told_no(server):
+def test_cors_preflight_is_refused(server):
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     for _, path, _ in paths(server):
         answer = server.options(path, headers=asked)

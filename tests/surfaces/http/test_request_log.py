@@ -69,7 +69,7 @@ def test_requests_are_logged_as_text_too(tmp_path):
     assert HIDDEN not in lines.getvalue().lower()
 
 
-def test_nothing_is_logged_of_requests_unless_that_is_asked_for(tmp_path, caplog):
+def test_nothing_is_logged_of_requests_unless_requested(tmp_path, caplog):
     with running(tmp_path) as client:
         ask_about(client)
     assert caplog.records == []
@@ -96,7 +96,7 @@ def test_a_failure_is_logged_with_its_place_and_without_its_message():
     assert HIDDEN not in lines.getvalue()
 
 
-def test_an_unknown_format_is_told():
+def test_unknown_format_is_reported():
     assert [log_format_of(text) for text in ("", "json", "text")] == [None, "json", "text"]
     with pytest.raises(InvalidInput, match="--log-format has no value 'xml'"):
         log_format_of("xml")

@@ -85,7 +85,7 @@ def test_a_body_that_comes_byte_by_byte_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/wiki/query HTTP/1.1\r\nHost: lo"])
-def test_a_head_that_does_not_come_ends_its_connection(tmp_path, sent):
+def test_missing_request_head_closes_the_connection(tmp_path, sent):
     with running(tmp_path, bounds=Bounds(header_seconds=0.3)) as client, connections(client, 3, sent) as halves:
         assert [answer_of(one) for one in halves] == [b""] * 3
 
@@ -148,7 +148,7 @@ def noted(tmp_path):
     return tmp_path
 
 
-def test_a_call_that_takes_too_long_is_told_so_and_its_thread_is_free_again(noted):
+def test_call_over_its_time_limit_frees_its_thread(noted):
     stuck = Stuck()
     with running(noted, embedder=stuck, bounds=Bounds(worked_on_at_once=1, read_seconds=0.5)) as client:
         answer = search(client)
@@ -182,7 +182,7 @@ def test_the_work_of_a_client_that_hangs_up_ends(noted):
         assert client.post("/v1/wiki/query", json={"mode": "recent"}).status_code == 200
 
 
-def test_a_question_that_takes_long_holds_up_nobody_else(noted):
+def test_slow_question_blocks_no_other(noted):
     stuck = Stuck()
     body = b'{"mode": "search", "input": {"text": "bees"}}'
     asked = HEAD.replace(b"Length: 100", b"Length: %d" % len(body)) + b"\r\n" + body
@@ -207,7 +207,7 @@ LENGTH, CHUNKED = ("Content-Length", "2"), ("Transfer-Encoding", "chunked")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("first", "second"), [(LENGTH, CHUNKED), (CHUNKED, LENGTH)])
 @pytest.mark.parametrize("body", ["{}", "2\r\n{}\r\n0\r\n\r\n", ""])
-def test_a_request_that_tells_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):
+def test_a_request_that_states_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):
     head = {"first": first[0], "one": first[1], "second": second[0], "other": second[1]}
     with running(tmp_path) as client:
         place = (client.base_url.host, client.base_url.port)

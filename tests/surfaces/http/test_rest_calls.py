@@ -143,7 +143,7 @@ def test_neither_reading_nor_deleting_makes_a_project(client, tmp_path):
     assert not (tmp_path / "projects").exists()
 
 
-def test_an_agent_is_told_who_may_erase(client):
+def test_agent_learns_who_may_erase(client):
     memory(client, "acme", "index", docs=["A note."])
     answer = client.post("/api/projects/acme/memory/delete", json={"docs": ["A note."], "erase": True})
     assert (answer.status_code, answer.json()["code"]) == (403, "denied")
@@ -192,7 +192,7 @@ def test_many_may_write_at_once(client):
     assert ask(client, "lint", "reindex")["differences"] == []
 
 
-def test_health_tells_the_version_and_readiness_whether_the_space_is_there(client):
+def test_health_reports_the_version_and_readiness_whether_the_space_is_there(client):
     before = client.get("/ready").json()
     ask(client, "ingest", "source", NOTE)
 

@@ -120,7 +120,7 @@ def test_only_what_is_labelled_as_json_is_read(standing, label):
 
 
 @pytest.mark.parametrize("times", [1, 3, 10])
-def test_a_body_larger_than_allowed_is_refused_whether_its_length_is_told_or_not(tmp_path, times):
+def test_oversized_body_is_refused_with_or_without_a_length(tmp_path, times):
     body = json.dumps({"docs": ["x" * 100_000 * times]}).encode()
     with running(tmp_path, bounds=Bounds(max_body_bytes=100_000)) as client:
         told = client.post("/api/projects/acme/memory/index", content=body, headers=JSON)
@@ -131,7 +131,7 @@ def test_a_body_larger_than_allowed_is_refused_whether_its_length_is_told_or_not
     assert refused(told, 413, "too_large")["details"] == {"max_bytes": 100_000}
 
 
-def test_a_path_there_is_not_is_told_with_the_nearest(standing):
+def test_a_path_there_is_not_is_reported_with_the_nearest(standing):
     assert (
         refused(standing.post("/v1/wiki/qery", json={}), 404, "not_found")["hint"] == "Did you mean '/v1/wiki/query'?"
     )
@@ -142,7 +142,7 @@ def test_there_are_no_pages_and_no_redirects(standing, path):
     refused(standing.get(path), 404, "not_found")
 
 
-def test_a_wrong_method_is_told_the_right_one(standing):
+def test_wrong_method_lists_the_allowed_ones(standing):
     answer = standing.get("/v1/wiki/query")
 
     refused(answer, 405, "method_not_allowed")
@@ -171,7 +171,7 @@ class BrokenEmbedder(HashingEmbedder):
         raise RuntimeError("the model in /srv/models is broken")
 
 
-def test_a_failure_nobody_foresaw_tells_nothing_of_the_inside(tmp_path, caplog):
+def test_unexpected_failure_reveals_no_internals(tmp_path, caplog):
     items = [{"text": "Bees hum.", "origin": "b"}]
     with running(tmp_path, embedder=BrokenEmbedder()) as client:
         known = {"mode": "source", "input": {"items": items}, "options": {"wait": True}}
@@ -236,7 +236,7 @@ def test_without_such_a_folder_no_file_is_read(tmp_path):
     assert "--files" in refused(answer, 403, "denied")["hint"]
 
 
-def test_more_requests_than_the_server_takes_are_told_to_come_back(tmp_path):
+def test_excess_requests_get_a_retry_time(tmp_path):
     with running(tmp_path, bounds=Bounds(most_at_once=0)) as client:
         answers = [client.get("/openapi.json"), client.post("/v1/wiki/lint", json={})]
         apart = [client.get("/health"), client.get("/ready")]

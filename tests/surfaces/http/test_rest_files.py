@@ -9,7 +9,7 @@ from rest_parts import running
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WAYS_OUT)
-def test_a_repository_below_the_folder_leads_nobody_out_of_it(tmp_path, name):
+def test_nested_repository_stays_within_the_folder(tmp_path, name):
     way = way_out(tmp_path, WAYS_OUT[name])
     with running(tmp_path, files=way.root) as client:
         answers = [

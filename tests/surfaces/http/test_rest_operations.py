@@ -106,7 +106,7 @@ def test_a_wrong_field_is_named(serve):
     assert missing.status_code == 404
 
 
-def test_what_nobody_knows_cannot_be_allowed():
+def test_unknown_right_cannot_be_granted():
     assert allowed(["erase", "review"]) == {"review", "erase"}
     with pytest.raises(InvalidInput, match="--allow 'reviews' is not known"):
         allowed(["reviews"])

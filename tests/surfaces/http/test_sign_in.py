@@ -48,7 +48,7 @@ def test_a_cookie_without_a_page_of_this_server_changes_nothing(server, browser)
     assert browser.get("/openapi.json").status_code == 200
 
 
-def test_a_key_that_opens_nothing_signs_nobody_in(server, browser):
+def test_key_without_rights_cannot_sign_in(server, browser):
     for key in server.dead_keys().values():
         refused = browser.post("/sign-in", data={"key": key})
         assert refused.status_code == 401
@@ -72,7 +72,7 @@ def test_a_person_without_a_key_is_led_to_the_form_and_a_program_is_told(browser
     assert "default-src 'none'" in form.headers["content-security-policy"]
 
 
-def test_a_server_without_keys_signs_nobody_in(tmp_path):
+def test_server_without_keys_has_no_sign_in(tmp_path):
     with running(tmp_path) as client:
         assert client.post("/sign-in", data={"key": "trk"}).status_code == 422
 

@@ -61,7 +61,7 @@ def asked(folder, embedder, **bounds):
             thread.join()
 
 
-def test_a_call_that_runs_is_answered_though_the_server_was_told_to_stop(tmp_path):
+def test_running_call_is_answered_while_the_server_stops(tmp_path):
     embedder = Held()
     with asked(tmp_path, embedder, stop_seconds=60) as (server, answers):
         server.stop()
@@ -94,7 +94,7 @@ def test_what_runs_has_its_time_and_what_is_new_has_none():
         stop.check_running()
 
 
-def test_work_ends_at_once_where_somebody_says_so_twice():
+def test_work_ends_at_once_where_someone_says_so_twice():
     stop = Stop(finishing_seconds=10)
     stop.begin()
     stop.end_now()

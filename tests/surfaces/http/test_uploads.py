@@ -133,7 +133,7 @@ def test_links_and_devices_of_an_archive_are_skipped(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tgz", tarred), ("x.tzst", zstd_tarred)])
-def test_a_file_in_an_archive_whose_name_is_no_path_is_skipped_and_told(tmp_path, name, pack):
+def test_a_file_in_an_archive_whose_name_is_no_path_is_skipped_and_reported(tmp_path, name, pack):
     with running(tmp_path) as client:
         told = outcomes(send(client, name, pack({"bees.md": BEES, "was\x1b[31mps.md": WASPS, "a\\b.md": WASPS})))
     assert sorted(told.values()) == ["created", "skipped", "skipped"]

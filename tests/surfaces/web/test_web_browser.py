@@ -148,7 +148,7 @@ CUT = """() => [...document.querySelectorAll("body *")]
     .map(one => one.outerHTML.slice(0, 120))"""
 
 
-def test_a_change_of_code_stands_in_a_font_of_one_width_and_is_not_cut_on_a_phone(browser, long_site):
+def test_a_change_of_code_is_in_a_font_of_one_width_and_is_not_cut_on_a_phone(browser, long_site):
     client, ids = long_site
     page = browser.new_context(base_url=str(client.base_url), viewport={"width": 390, "height": 900}).new_page()
     page.set_default_timeout(60_000)
@@ -181,7 +181,7 @@ def test_on_a_phone_the_menu_is_one_button_that_the_keyboard_opens_and_closes(op
     page.get_by_role("heading", name="Timeline").wait_for()
 
 
-def test_on_a_wide_page_all_pages_stand_in_one_row_without_a_button(opened):
+def test_on_a_wide_page_all_pages_are_in_one_row_without_a_button(opened):
     page = opened(viewport={"width": 1440, "height": 900})
     page.goto("/")
     assert not page.get_by_role("button", name="Menu").is_visible()

@@ -79,7 +79,7 @@ def opened(server, key, page, params=None):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("right", RIGHTS)
-def test_no_page_tells_a_key_of_a_scope_of_what_lies_above_or_beside(server, right):
+def test_pages_hide_other_scopes_from_a_scoped_key(server, right):
     server, ids = server
     key = server.key(right, scope="/team")
     elsewhere = [identity for scope in HIDDEN for identity in ids[scope]]
@@ -115,7 +115,7 @@ def test_a_key_of_a_scope_finds_there_and_below_what_the_pages_show(server):
             assert (answer.status_code, MARKS[scope] in answer.text) == (200, True)
 
 
-def test_what_lies_elsewhere_is_answered_as_what_nobody_has(server):
+def test_objects_elsewhere_are_unknown(server):
     server, ids = server
     key = server.key("read", scope="/team")
     unknown = "know:01kefz5b1jt7w2y9a5m3x8q6rv"

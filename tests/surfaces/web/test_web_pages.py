@@ -143,7 +143,7 @@ def test_brief_on_the_start_page_links_its_entries(site):
     assert all(f"/object/{one['id']}" in page for one in entries)
 
 
-def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
+def test_a_hit_explains_why_it_is_there_and_marks_the_words_of_the_question(site):
     client, _ = site
     text = shown(client, "/?q=how+often+is+a+fetch+tried")
 
@@ -173,7 +173,7 @@ def test_the_context_pack_is_what_an_agent_gets_with_its_tokens(site):
     assert "&lt;&lt;treering:recalled" in text
 
 
-def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
+def test_changed_evidence_is_next_to_the_current_source(site):
     client, ids = site
     text = shown(client, f"/web/object/{ids['stale']}")
 
@@ -182,7 +182,7 @@ def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
     assert re.search(r"badge good.>same<", shown(client, f"/web/object/{ids['decision']}"))
 
 
-def test_evidence_that_moved_or_went_is_told(tmp_path):
+def test_evidence_that_moved_or_went_is_reported(tmp_path):
     from space_parts import decide, note, open_space
 
     with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
@@ -197,7 +197,7 @@ def test_evidence_that_moved_or_went_is_told(tmp_path):
         assert ">gone<" in shown(client, f"/web/object/{gone}")
 
 
-def test_a_passage_of_a_web_page_is_linked_to_where_it_stands_there(tmp_path):
+def test_a_passage_of_a_web_page_is_linked_to_where_it_is_there(tmp_path):
     from space_parts import decide, open_space
 
     saved = "<!-- saved from url=(0024)https://example.org/wait -->\n<h1>Waiting</h1>"
@@ -248,7 +248,7 @@ def test_an_earlier_moment_shows_what_was_then(site):
     assert f"/web/graph?as_of=6&amp;id={ids['stale']}" in then  # links stay at that moment
 
 
-def test_health_lists_what_needs_somebody_with_the_command_that_mends_it(site):
+def test_health_lists_what_needs_someone_with_the_command_that_mends_it(site):
     client, ids = site
     text = shown(client, "/web/health")
 
@@ -318,7 +318,7 @@ def test_the_pages_of_a_space_with_one_change_are_shown(tmp_path):
             Outline(shown(client, path))
 
 
-def test_what_is_not_there_is_told_as_a_page(site):
+def test_what_is_not_there_is_reported_as_a_page(site):
     client, _ = site
 
     for path, status in [

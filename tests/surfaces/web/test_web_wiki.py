@@ -110,7 +110,7 @@ def test_a_page_says_what_links_to_it_and_what_became_of_its_files(client):
 
 
 @pytest.mark.parametrize("path", ["nowhere.md", "../../etc/passwd", "modules/", "%00.md"])
-def test_a_page_that_is_not_there_is_told(client, path):
+def test_a_page_that_is_not_there_is_reported(client, path):
     assert client.get(f"/web/wiki/{path}").status_code in {404, 422}
 
 
@@ -126,7 +126,7 @@ def test_a_page_changes_with_its_file_at_once(space, tmp_path):
     assert after.changes[0].what == "updated"
 
 
-def test_a_name_that_is_nearly_one_and_several_repositories_are_told(space, tmp_path):
+def test_a_name_that_is_nearly_one_and_several_repositories_are_reported(space, tmp_path):
     with pytest.raises(NotFound) as refused:
         space.perform("wiki page", input={"path": "modules/shop-rule.md"})
     assert "modules/shop-rules.md" in refused.value.hint

@@ -51,7 +51,7 @@ def shown(client, path, **options):
         return answer.status_code, "" if path.endswith("/events") else answer.read().decode()
 
 
-def test_nobody_sees_a_page_without_a_key_that_opens_something(server):
+def test_pages_need_a_valid_key(server):
     server, ids = server
     pages = [path.format(**ids) for path in (*OWN, *OF_PROJECT, "/web/projects")]
     for key in server.dead_keys().values():
@@ -130,7 +130,7 @@ def test_a_key_that_is_revoked_sees_no_more_of_what_comes_live(server, browser):
         assert not any("vermilion" in line or "note:later" in line for line in lines)
 
 
-def test_a_wrong_key_is_told_on_the_page_and_signs_nobody_in(server, browser):
+def test_wrong_key_is_reported_without_sign_in(server, browser):
     refused = browser.post("/sign-in", data={"key": "trk_wrong"})
     assert refused.status_code == 401
     assert 'role="alert"' in refused.text

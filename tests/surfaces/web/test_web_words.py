@@ -158,7 +158,7 @@ def test_a_place_in_a_file_of_code_is_told_from_prose(place, is_code):
     assert is_code_place(place) is is_code
 
 
-def test_lines_that_stayed_are_left_out_but_for_a_few_around_a_change():
+def test_lines_that_stayed_are_omitted_but_for_a_few_around_a_change():
     before = "".join(f"line {number}\n" for number in range(30))
     told = folded(word_changes(before, before.replace("line 15\n", "row 15\n")))
 
@@ -269,7 +269,7 @@ def test_a_hit_leads_to_the_passage_in_its_place_with_the_words_marked(tmp_path)
     assert "Plums" in after
 
 
-def test_links_of_an_object_are_told_by_title(tmp_path):
+def test_links_are_reported_by_title(tmp_path):
     with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
         pool = decide(space, "One pool per tenant", note(space, "A pool for each."))
         work = task(space, "Make the pools", links=[{"type": "about", "target": pool}])
@@ -348,7 +348,7 @@ def test_bars_of_like_height_are_not_cut():
     assert max(one.height for one in drawing.bars) == pytest.approx(HEIGHT - 4)
 
 
-def test_changes_of_one_minute_are_told_apart():
+def test_changes_of_one_minute_are_distinguished():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     drawing = draw_timeline([change_at(start + timedelta(seconds=number), number) for number in range(0, 40, 4)])
 

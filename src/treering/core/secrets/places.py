@@ -18,7 +18,7 @@ BY_PLACE = frozenset({"assigned_secret", "url_password", "header_token", "login_
 
 
 def may_hold_placed(text: str) -> bool:
-    """Return whether a text contains any sign that can precede a secret; most short texts do not."""
+    """Return whether a text contains any character that can precede a secret; most short texts do not."""
     if ":" in text or "=" in text or "--" in text or "LS0tLS1CRUdJTi" in text:
         return True
     lowered = _lowered(text)
@@ -46,11 +46,11 @@ def _lowered(text: str) -> str:
 
 
 _UNSIGNED = ("bearer ", "authorization", "login", "passw", "passphrase", "pwd")
-"""Words that can precede a secret without a sign."""
+"""Words that can precede a secret without a separator."""
 
 _DIGIT = re.compile(r"[0-9]")
 _SIGNED = re.compile(r"[=:]|--")
-"""Signs between a name and its value. Values without a digit are never random."""
+"""Separators between a name and its value. Values without a digit are never random."""
 
 # User and password of a URL contain no `/`, `?` or `#`.
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>`,\[\]?#\\]{0,100}:([^\s/@\"'<>`?#]{3,200})@([\w.\-]{0,100})")
@@ -93,7 +93,7 @@ _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def _ending_with(part: str, names: str) -> re.Pattern[str]:
-    """Compile names that all end with `part`, which is searched for first; the name is the group of the match."""
+    """Compile names that end with `part`. `part` is searched for first; the group of the match is the name."""
     return re.compile(f"{part}(?:{'|'.join(f'(?<=({name}))' for name in names.split())})")
 
 

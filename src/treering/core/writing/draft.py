@@ -158,7 +158,7 @@ class Draft:
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
     name_holders: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
-    """By unique name, the ids of the objects that this patch gave it to; some may have lost it again."""
+    """By unique name, the ids of the objects that this patch assigned it to; some may have lost it again."""
     erased: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     """Ids of created objects that are duplicates, to the ids of the existing objects."""

@@ -223,7 +223,7 @@ def erased_key(key: str, known: Remembered) -> str:
     """Return the replacement for the idempotency key of a patch that touched erased content.
 
     The key itself may contain anything, including the erased text. The replacement still identifies a repeated call,
-    so that it does not bring back the content.
+    which therefore does not restore the content.
     """
     return ERASED_KEY + digest(key, salt=known.patch_id)
 

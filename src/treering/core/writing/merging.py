@@ -63,8 +63,7 @@ class Incoming:
     by: Author
     reason: str
     touched: frozenset[str] = frozenset()
-    """Objects changed or erased here that no merge has settled yet, without new sources that are not files of
-    repositories."""
+    """Objects changed or erased here that no merge has settled yet, except new sources other than repository files."""
     settled_from: int = 0
     """The sequence number from which on all objects are settled once these entries are merged."""
     unsettled: frozenset[str] = frozenset()
@@ -450,7 +449,7 @@ class _Writer:
         for entry in fresh:
             base = 0
             if entry.before is not None and not isinstance(entry.before, str):
-                base = _number(known, entry.before)
+                base = next((one.revision for one in reversed(known) if same_words(one, entry.before)), 0)
                 if not base:
                     here = self._revision(_JOINED, here, entry.before, None)
                     known.append(here)
@@ -582,10 +581,6 @@ def _origin(entry: MergeEntry, *, base: int) -> dict[str, Any]:
 def _event_of(here: Object | None, final: Object) -> str:
     changed = here is None or here.status != final.status
     return {"contested": "contested", "stale": "staled"}.get(final.status, _JOINED) if changed else _JOINED
-
-
-def _number(known: Sequence[Object], item: Object) -> int:
-    return next((one.revision for one in reversed(known) if same_words(one, item)), 0)
 
 
 def _state(item: Object) -> dict[str, Any]:

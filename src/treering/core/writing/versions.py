@@ -391,7 +391,7 @@ class BranchReadings:
         return self._closure(entry.knew or ()) or self._all
 
     def _has_known_past(self, entry: MergeEntry) -> bool:
-        """Return whether the readings known where an entry was made were recorded."""
+        """Return whether the readings known to the author's copy of an entry were recorded."""
         return bool(self._closure(entry.knew or ()))
 
     def _branches(self, past: int) -> frozenset[str]:

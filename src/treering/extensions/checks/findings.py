@@ -276,7 +276,7 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
             for belief in checked.beliefs:
                 rival = belief.item
                 if rival.id not in checked.lost and contradict(_in_scope(item, rival.scope), _live(rival)):
-                    rivals = f"{_where(belief)} states {_quoted(_statement(rival))}"
+                    rivals = f"{belief.record or f'the memory ({belief.id})'} states {_quoted(_statement(rival))}"
                     reason = f"The change states {_quoted(_statement(item))}, but {rivals}."
                     yield finding("contested", at, rival.title, reason, _mend(belief, at), belief.id)
 
@@ -287,10 +287,6 @@ def _in_scope(item: Knowledge, scope: str) -> Knowledge:
 
 def _live(item: Knowledge) -> Knowledge:
     return item.model_copy(update={"status": "active"}) if item.status == "candidate" else item
-
-
-def _where(belief: Belief) -> str:
-    return belief.record or f"the memory ({belief.id})"
 
 
 def _statement(item: Knowledge) -> str:

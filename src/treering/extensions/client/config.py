@@ -25,7 +25,7 @@ ENGINES = ("faiss", "redis", "neo4j", "mongodb")
 PGVECTOR = "postgres"
 """As `vector_store.backend` next to another ledger: a Postgres database with pgvector searches vectors."""
 HOST_STORES = ("chroma", "qdrant")
-"""Vector stores that a host brings, behind a `VectorStoreAdapter`."""
+"""Vector stores of a host, behind a `VectorStoreAdapter`."""
 
 BACKENDS = (*LEDGERS, *ENGINES)
 VECTOR_BACKENDS = (*BACKENDS, *HOST_STORES)
@@ -103,7 +103,7 @@ class GraphConfig(ConfigSection):
     @field_validator("relationship_types")
     @classmethod
     def _known_types(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names in capitals. Raises what names the nearest known one."""
+        """Return the names in capitals. Raises `ValueError` naming the nearest known one."""
         known = [name.upper() for name in RELATIONS]
         for name in names:
             if name.upper() not in known:

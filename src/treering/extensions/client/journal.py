@@ -1,6 +1,6 @@
 """The journal of buffered memories: files next to the space, each locked by one process, and read after a crash.
 
-A record consists of its length and CRC-32, four bytes each, and its packed data. A truncated record was never
+A record consists of its length and CRC-32, four bytes each, and its compressed data. A truncated record was never
 acknowledged, and is skipped. Entries that cannot be written to the space, or not be read, are set aside in JSON files
 in `set-aside/`, with the reason. There is no journal on Windows, which lacks such locks.
 """
@@ -60,7 +60,7 @@ class Packer:
         self._codec = _CODECS[compression.algorithm]() if compression.enabled else None
 
     def pack(self, data: bytes) -> bytes:
-        """Return the number of the codec and the packed data; data that does not shrink is stored unpacked."""
+        """Return the number of the codec and the compressed data; data that does not shrink is stored as it is."""
         if self._codec and len(data) >= self._least:
             packed = self._codec.pack(data)
             if len(packed) < len(data):

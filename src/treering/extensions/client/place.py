@@ -236,7 +236,7 @@ def _address(config: MemoryConfig, name: str) -> Address:
 def _engine(
     config: MemoryConfig, name: str, beside: Path | None, connection: object | None
 ) -> tuple[EngineAddress, EngineBackend | None]:
-    """Return the address of an engine, and what opens it over a connection, if there is one."""
+    """Return the address of an engine, and the function that opens it over a given connection, if any."""
     if name in HOST_STORES:
         raise InvalidInput(
             f"memory.vector_store.backend: {name!r} is a vector store of the host, but none was given.",

@@ -40,7 +40,7 @@ class Switches(ConfigSection):
     enable_mmr: bool | None = None
     """Prefer memories that differ from those ranked above (maximal marginal relevance)."""
     enable_temporal_weighting: bool | None = None
-    """Weigh by age: half of the weight after a week."""
+    """Weight by age: half after a week."""
     enable_success_weighting: bool | None = None
     """Prefer successes to failures."""
     enable_failure_pattern_matching: bool | None = None

@@ -49,7 +49,7 @@ class RecordCollection:
 
 
 def key_of(*parts: str) -> str:
-    """Return the key of a record, made of parts that may contain any characters."""
+    """Join parts, which may contain any characters, to the key of a record."""
     return "/".join(quote(part, safe="") for part in parts)
 
 

@@ -231,7 +231,7 @@ class HookCommands:
 def hooks_of(top: Path) -> list[GitHook]:
     """Return the hooks that may call Treering, of the repository with the work tree `top`. Raises `Unavailable`.
 
-    `pre-push` is only returned if it does call Treering.
+    `pre-push` is returned only if it calls Treering.
     """
     folder = hooks_folder(top)
     hooks = [GitHook(name, folder / name, _state(_bytes(folder / name))) for name in (*HOOKS, SENDING)]
@@ -311,7 +311,7 @@ def _without_block(data: bytes | None) -> bytes | None:
     before, _, rest = data.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not end:
-        raise Conflict("The end of Treering's block in a hook is missing.", hint="Take the block out by hand.")
+        raise Conflict("The end of Treering's block in a hook is missing.", hint="Delete the block by hand.")
     left = before + after
     return None if left == _SHELL else left
 

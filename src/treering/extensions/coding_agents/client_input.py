@@ -1,4 +1,4 @@
-"""JSON from a client, made safe for what reads it: of a bounded depth, and every text valid Unicode without NUL."""
+"""JSON from a client, checked before use: of a bounded depth, and every text valid Unicode without NUL."""
 
 import json
 from collections.abc import Mapping

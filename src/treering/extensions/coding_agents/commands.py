@@ -1,4 +1,4 @@
-"""Commands that connect coding agents, and what these call at the beginning and the end of a session."""
+"""Commands that connect coding agents, and the commands of their hooks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,7 +178,7 @@ def failure() -> None:
 
 
 def asked() -> None:
-    """Record which session got an answer of the tools or of `treering query`.
+    """Record the session that received an answer of the tools or of `treering query`.
 
     Reads the hook's input from stdin. A file named in the answer counts as used
     if this session opens or edits it next. Prints an empty answer.

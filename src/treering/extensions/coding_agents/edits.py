@@ -34,7 +34,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What a call changes in one file, by its path from the top of the repository; no changes if it only reads."""
+    """The changes of a call to one file, by its path from the top of the repository; empty if it only reads."""
 
     path: str
     changes: tuple[Replacement, ...] = ()
@@ -51,7 +51,7 @@ class TouchedSymbols:
 
 
 def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
-    """Return what a tool changes or reads, by files below the top of the repository; files elsewhere are left out."""
+    """Return the changes and reads of a tool, by files below the top of the repository; other files are omitted."""
     call = given.get("tool_input")
     asked = object_in(call) or {"patch": call}
     named = [value for key in PATH_ARGUMENTS if isinstance(value := asked.get(key), str)]
@@ -105,7 +105,7 @@ def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
 
 
 def _patched(patch: str) -> Iterator[FileEdit]:
-    """Yield the files of a patch of Codex with what each of its hunks replaces."""
+    """Yield the files of a patch of Codex with the text that each of its hunks replaces."""
     starts = [*PATCHED.finditer(patch)]
     for start, following in zip_longest(starts, starts[1:]):
         end = following.start() if following else len(patch)

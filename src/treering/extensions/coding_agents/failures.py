@@ -64,7 +64,7 @@ def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
 
 
 def _learned(call: Call, failure: str) -> Iterator[HookLine]:
-    """Yield what names the same thing as a failure and shares words with it, or shares many words."""
+    """Yield hits that share many words with a failure, or a name and some words."""
     names, words = _names(failure), _words(failure)
     found = []
     for item, text in _entries(call):
@@ -106,9 +106,9 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
 def _exercised(
     call: Call, test: FailedTest, segments: Mapping[tuple[str, str], Segment]
 ) -> Mapping[str, frozenset[str]]:
-    """Return by source the segments that define what a test names, in the files that its file uses, and all of its own.
+    """Return by source the segments that define names in a test, in the files that its file uses, and all of its own.
 
-    A call of a method names no file: the name, and the files that the tests use, have to do.
+    A method call names no file, so only its name and the files that the tests use are compared.
     """
     places: dict[str, frozenset[str]] = {test.source.id: frozenset()}
     used = {one.id for one in code_links(call, [CodeStart(test.source)], Reach(ROOT), direction="out")}

@@ -45,7 +45,7 @@ _LINE = re.compile(r"#L(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class HeldRule:
-    """A rule or decision that is valid here. `note`: what became of its lines in the work tree."""
+    """A rule or decision that is valid here. `note`: the state of its lines in the work tree."""
 
     item: Knowledge
     note: str
@@ -68,7 +68,7 @@ class HeldRule:
 
 
 def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
-    """Return what governs some files and the symbols that are edited in them, the most specific and pressing first.
+    """Return the knowledge that governs some files and their edited symbols, the most specific and urgent first.
 
     `top`: the folder that the paths of the edits start from.
     """
@@ -123,7 +123,7 @@ def _is_shown(item: Knowledge) -> bool:
 
 
 def _governing(rules: Sequence[HeldRule], path: str, source: Source | None, touched: TouchedSymbols) -> list[HookLine]:
-    """Return what rests on the edited symbols, then what rests on the file or names it, then rules of its folders."""
+    """Return knowledge about the edited symbols, then about the file, then rules of its folders."""
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     identity = source.id if source else ""
     of_symbols = [one for one in rules if parts and one.rests_on({identity: parts})]

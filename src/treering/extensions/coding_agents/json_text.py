@@ -1,6 +1,6 @@
-"""JSON with comments, changed in place: what a person wrote stays as it is, byte for byte.
+"""JSON with comments, changed in place: all other text stays the same, byte for byte.
 
-Read are JSON, comments (`//`, `/* */`) and commas before a closing bracket, as editors allow them.
+Accepts JSON, comments (`//`, `/* */`) and commas before a closing bracket, as editors do.
 """
 
 import json
@@ -73,7 +73,7 @@ def insert_item(text: str, path: Sequence[str], item: object) -> Inserted | None
         return insert_member(text, path, [item])
     if known.items is None:
         raise InvalidInput(
-            f"{'.'.join(path)} is not a list.", hint="Open the file: its structure is not the expected one."
+            f"{'.'.join(path)} is not a list.", hint="The structure of the file is unexpected. Open it and check it."
         )
     if any(_value(text, one) == item for one in known.items):
         return None
@@ -111,7 +111,7 @@ def _nearest(text: str, path: Sequence[str]) -> tuple[_Part, Sequence[str]]:
         if here.members is None:
             raise InvalidInput(
                 f"{'.'.join(path[:at])} is not an object.",
-                hint="Open the file: its structure is not the expected one.",
+                hint="The structure of the file is unexpected. Open it and check it.",
             )
         if name not in here.members:
             return here, path[at:]
@@ -119,7 +119,7 @@ def _nearest(text: str, path: Sequence[str]) -> tuple[_Part, Sequence[str]]:
     if here.members is None:
         raise InvalidInput(
             f"{'.'.join(path) or 'The file'} is not an object.",
-            hint="Open the file: its structure is not the expected one.",
+            hint="The structure of the file is unexpected. Open it and check it.",
         )
     return here, ()
 

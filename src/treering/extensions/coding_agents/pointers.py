@@ -62,7 +62,7 @@ _WORKFLOW = frozenset(
         "think try two understand update use verify version wait want way work write wrong yes"
     )
 )
-"""Terms of the work itself: a prompt of these alone has no subject that a memory could know about."""
+"""Terms of the work itself: a prompt with only these has no subject to search for."""
 
 
 def subject_of(prompt: str) -> frozenset[str]:

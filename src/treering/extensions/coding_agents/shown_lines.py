@@ -62,7 +62,7 @@ class ShownLines:
         return _COMPACTED in self.keys
 
     def begin(self) -> None:
-        """Forget what the session was shown, and sessions that ended long ago."""
+        """Forget the lines shown to the session, and sessions that ended long ago."""
         self.keys = set()
         with suppress(OSError):
             ready_folder(self._space, make=True)  # from now on, commands note their answers there
@@ -71,7 +71,7 @@ class ShownLines:
                     file.unlink()
 
     def compact(self) -> None:
-        """Forget what the session was shown, and note that it needs a brief."""
+        """Forget the lines shown to the session, and note that it needs a brief."""
         self.begin()
         self.add([_COMPACTED])
 

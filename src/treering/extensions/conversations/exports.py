@@ -29,7 +29,7 @@ class ExportBounds:
     """Limits for reading an export, which is larger than other files and contains many conversations."""
 
     max_bytes: int = 500_000_000
-    """Of a file; other content of a zip file does not count."""
+    """The limit of a file; other content of a zip file is not counted."""
     max_part_bytes: int = 100_000_000
     """Of parts that can only be parsed as a whole: a line, a conversation of a list, a document that is an object."""
     max_text_bytes: int = 20_000_000

@@ -35,23 +35,23 @@ from treering.sources.reading.loose_json import (
 from treering.verbs.ingest.turns import Message
 
 
-def claims_claude_ai(found: Record) -> bool:
+def claims_claude_ai(document: Record) -> bool:
     """Return whether an object is a conversation of Claude.ai."""
-    messages = found.get("chat_messages")
+    messages = document.get("chat_messages")
     return isinstance(messages, list) and all(isinstance(one, dict) and "sender" in one for one in messages)
 
 
-def read_claude_ai(found: Record) -> Conversation:
+def read_claude_ai(document: Record) -> Conversation:
     """Read a conversation of Claude.ai, with attached texts and without thoughts and tool calls."""
     draft = ConversationDraft(
         "claude",
-        id=words(found.get("uuid")),
-        title=words(found.get("name")),
-        created=first_moment(found, "created_at"),
-        updated=first_moment(found, "updated_at"),
+        id=words(document.get("uuid")),
+        title=words(document.get("name")),
+        created=first_moment(document, "created_at"),
+        updated=first_moment(document, "updated_at"),
     )
-    messages = [record(one) for one in listed(found.get("chat_messages"))]
-    way = _current(found, messages)
+    messages = [record(one) for one in listed(document.get("chat_messages"))]
+    way = _current(document, messages)
     for message in way:
         _take(message, draft)
     if len(way) < len(messages):
@@ -64,7 +64,7 @@ _ROOTS = ("", "00000000-0000-4000-8000-000000000000")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
-def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
+def _current(document: Record, messages: Sequence[Record]) -> Sequence[Record]:
     """Return the branch to the current or else the last message; without parents, all messages.
 
     Exports omit some messages. A message whose parent is missing follows the message before it.
@@ -77,7 +77,7 @@ def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
     for before, name in pairwise(by_id):
         if parents[name] not in known:
             parents[name] = before
-    leaf = words(found.get("current_leaf_message_uuid"))
+    leaf = words(document.get("current_leaf_message_uuid"))
     return [by_id[name] for name in way_to(leaf if leaf in by_id else next(reversed(by_id)), parents)]
 
 
@@ -104,38 +104,38 @@ def _is_unspoken(part: object) -> bool:
     return words(record(part).get("type")) not in ("", "text")
 
 
-def _attached(found: Record) -> Said:
-    text, name = words(found.get("extracted_content")).strip(), first_words(found, "file_name")
+def _attached(document: Record) -> Said:
+    text, name = words(document.get("extracted_content")).strip(), first_words(document, "file_name")
     head = f"[attachment: {name}]" if name else "[attachment]"
     return Said(f"{head}\n{text}") if text else Said(head, other=1)
 
 
-def _file(found: Record, read: Container[str]) -> Said:
-    name = first_words(found, "file_name")
+def _file(document: Record, read: Container[str]) -> Said:
+    name = first_words(document, "file_name")
     return Said(f"[file: {name}]", other=1) if name and name not in read else Said()
 
 
-def claims_chatgpt(found: Record) -> bool:
+def claims_chatgpt(document: Record) -> bool:
     """Return whether an object is a conversation of ChatGPT."""
-    nodes = record(found.get("mapping"))
+    nodes = record(document.get("mapping"))
     if not nodes:
-        return "mapping" in found and {"title", "create_time", "current_node"} <= found.keys()
+        return "mapping" in document and {"title", "create_time", "current_node"} <= document.keys()
     return all(isinstance(node, dict) and {"message", "parent", "children"} & node.keys() for node in nodes.values())
 
 
-def read_chatgpt(found: Record) -> Conversation:
+def read_chatgpt(document: Record) -> Conversation:
     """Read the current branch of a conversation, without hidden messages and those of the system and of tools."""
-    nodes = {str(name): record(node) for name, node in record(found.get("mapping")).items()}
+    nodes = {str(name): record(node) for name, node in record(document.get("mapping")).items()}
     draft = ConversationDraft(
         "chatgpt",
-        id=first_words(found, "conversation_id", "id"),
-        title=words(found.get("title")),
-        created=first_moment(found, "create_time"),
-        updated=first_moment(found, "update_time"),
+        id=first_words(document, "conversation_id", "id"),
+        title=words(document.get("title")),
+        created=first_moment(document, "create_time"),
+        updated=first_moment(document, "update_time"),
     )
-    if model := first_words(found, "default_model_slug"):
+    if model := first_words(document, "default_model_slug"):
         draft.metadata["model"] = model
-    way = _current_branch(found, nodes)
+    way = _current_branch(document, nodes)
     for name in way:
         _take_node(record(nodes[name].get("message")), draft)
     skipped = sum(bool(_spoken(record(nodes[name].get("message")))) for name in nodes.keys() - set(way))
@@ -153,9 +153,9 @@ _UNSPOKEN = frozenset(
 )
 
 
-def _current_branch(found: Record, nodes: dict[str, Record]) -> list[str]:
+def _current_branch(document: Record, nodes: dict[str, Record]) -> list[str]:
     parents = {name: words(node.get("parent")) for name, node in nodes.items()}
-    current = words(found.get("current_node"))
+    current = words(document.get("current_node"))
     if current not in nodes:
         places = {name: at for at, name in enumerate(nodes)}
         current = max(leaves(parents), key=lambda name: (_time(nodes[name]), places[name]), default="")
@@ -234,13 +234,13 @@ def _in_utf8(data: bytes) -> bytes:
 
 def _read_list(data: bytes, most_bytes: int) -> Iterator[Parsed] | None:
     """Read a list element by element: only one element at a time is decoded."""
-    found = (_parsed(element, most_bytes) for element in elements(data))
-    first = list(islice(found, _LOOKED_AT))
+    values = (_parsed(element, most_bytes) for element in elements(data))
+    first = list(islice(values, _LOOKED_AT))
     readable = [value for value in first if not isinstance(value, Malformed)]
     if readable and 2 * sum(_form(value) is not None for value in readable) >= len(readable):
-        return _conversations(chain(first, found))
+        return _conversations(chain(first, values))
     if role_messages.are_messages(readable):
-        return _messages(chain(first, found))
+        return _messages(chain(first, values))
     return None
 
 
@@ -251,19 +251,19 @@ def _parsed(element: bytes | Malformed, most_bytes: int) -> object:
 
 
 def _read_object(value: object) -> Iterator[Parsed] | None:
-    found = record(value)
-    if claude_code.claims_claude_code(found):
-        return claude_code.read_loglines(found)
-    inside = listed(found.get("conversations"))
+    document = record(value)
+    if claude_code.claims_claude_code(document):
+        return claude_code.read_loglines(document)
+    inside = listed(document.get("conversations"))
     if inside and 2 * sum(_form(one) is not None for one in inside) >= len(inside):
         return _conversations(inside)
-    form = _form(found)
-    return iter([form.read(found)]) if form else None
+    form = _form(document)
+    return iter([form.read(document)]) if form else None
 
 
 def _form(value: object) -> Form | None:
-    found = record(value)
-    return next((form for form in FORMS if found and form.claims(found)), None)
+    document = record(value)
+    return next((form for form in FORMS if document and form.claims(document)), None)
 
 
 def _conversations(values: Iterable[object]) -> Iterator[Parsed]:

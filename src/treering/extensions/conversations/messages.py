@@ -21,46 +21,46 @@ NOT_SPOKEN = "message(s) of the system or of tools were skipped"
 """The note on messages of the system and of tools."""
 
 
-def claims_role_messages(found: Record) -> bool:
+def claims_role_messages(data: Record) -> bool:
     """Return whether an object contains messages."""
-    return are_messages(_messages(found))
+    return are_messages(_messages(data))
 
 
-def are_messages(found: Sequence[object]) -> bool:
+def are_messages(data: Sequence[object]) -> bool:
     """Return whether these are messages, some of them from a person; a few may have an unknown role."""
-    roles = [_role(record(one)) for one in found]
+    roles = [_role(record(one)) for one in data]
     known = sum(map(bool, roles)) > _MOST * len(roles)
-    return known and "user" in roles and all(isinstance(one, dict) and _has_content(one) for one in found)
+    return known and "user" in roles and all(isinstance(one, dict) and _has_content(one) for one in data)
 
 
-def is_message(found: object) -> bool:
+def is_message(data: object) -> bool:
     """Return whether this is a message."""
-    return bool(_role(record(found))) and _has_content(record(found))
+    return bool(_role(record(data))) and _has_content(record(data))
 
 
-def read_role_messages(found: Record) -> Conversation:
+def read_role_messages(data: Record) -> Conversation:
     """Read a conversation with its messages."""
-    draft = _begun(found)
-    draft.title = first_words(found, "title", "name")
-    take(map(record, _messages(found)), draft)
+    draft = _begun(data)
+    draft.title = first_words(data, "title", "name")
+    take(map(record, _messages(data)), draft)
     return draft.finished()
 
 
-def of_messages(found: Iterable[Record], identity: str = "") -> Conversation:
+def of_messages(data: Iterable[Record], identity: str = "") -> Conversation:
     """Read separate messages as one conversation."""
     draft = ConversationDraft("messages", id=identity)
-    take(found, draft)
+    take(data, draft)
     return draft.finished()
 
 
-def session_of(found: Record) -> str:
+def session_of(data: Record) -> str:
     """Return the id of the conversation of a message; empty if it has none."""
-    return first_words(found, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
+    return first_words(data, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
 
 
-def take(found: Iterable[Record], draft: ConversationDraft) -> None:
+def take(data: Iterable[Record], draft: ConversationDraft) -> None:
     """Add messages to a conversation."""
-    for message in found:
+    for message in data:
         role = _role(message)
         _note_tools(message, draft)
         spoken = _spoken(message) if role in {"user", "assistant"} else Said()
@@ -93,16 +93,16 @@ _ROLES = {
 }
 
 
-def _messages(found: Record) -> Sequence[object]:
-    return next((listed(found[name]) for name in _HOLDERS if isinstance(found.get(name), list)), ())
+def _messages(data: Record) -> Sequence[object]:
+    return next((listed(data[name]) for name in _HOLDERS if isinstance(data.get(name), list)), ())
 
 
-def _begun(found: Record) -> ConversationDraft:
+def _begun(data: Record) -> ConversationDraft:
     return ConversationDraft(
         "messages",
-        id=first_words(found, "id", "uuid", "conversation_id", "conversationId", "sessionId", "session_id", "chat_id"),
-        created=first_moment(found, "created_at", "create_time", "createdAt", "startTime", "inserted_at", "timestamp"),
-        updated=first_moment(found, "updated_at", "update_time", "updatedAt", "lastUpdated"),
+        id=first_words(data, "id", "uuid", "conversation_id", "conversationId", "sessionId", "session_id", "chat_id"),
+        created=first_moment(data, "created_at", "create_time", "createdAt", "startTime", "inserted_at", "timestamp"),
+        updated=first_moment(data, "updated_at", "update_time", "updatedAt", "lastUpdated"),
     )
 
 
@@ -139,21 +139,21 @@ def _note_tools(message: Record, draft: ConversationDraft) -> None:
         draft.work.answer(answered, message.get("content"))
 
 
-def is_line(found: object) -> bool:
+def is_line(data: object) -> bool:
     """Return whether this is a line of Claude Code with a message."""
-    line = record(found)
+    line = record(data)
     return line.get("type") in ("user", "assistant") and words(record(line.get("message")).get("role")) != ""
 
 
-def claims_claude_code(found: Record) -> bool:
+def claims_claude_code(data: Record) -> bool:
     """Return whether an object is a session of Claude Code with `loglines`."""
-    lines = listed(found.get("loglines"))
+    lines = listed(data.get("loglines"))
     return bool(lines) and any(map(is_line, lines))
 
 
-def read_loglines(found: Record) -> Iterator[Parsed]:
+def read_loglines(data: Record) -> Iterator[Parsed]:
     """Read the sessions of an object with `loglines`."""
-    yield from read_claude_code(enumerate(listed(found.get("loglines")), start=1))
+    yield from read_claude_code(enumerate(listed(data.get("loglines")), start=1))
 
 
 def read_claude_code(lines: Iterable[Line]) -> Iterator[Parsed]:
@@ -207,9 +207,9 @@ class _Sessions:
     titles: list[str] = field(default_factory=list)
     last: str = ""
 
-    def take(self, found: object) -> str:
+    def take(self, data: object) -> str:
         """Process a line; return the problem with it, if any."""
-        line = record(found)
+        line = record(data)
         kind = words(line.get("type"))
         if kind == "summary":
             self.titles.append(words(line.get("summary")))

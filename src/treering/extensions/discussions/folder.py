@@ -65,7 +65,7 @@ def read_discussion(discussion: Discussion, folder: Path | str) -> Imported:
     any, `InvalidInput` for files of several ids, `Unavailable` if a file cannot be read.
     """
     place = Path(folder)
-    texts = {name: _text(place / name) for name in NAMES if (place / name).is_file()}
+    texts = {name: _bytes(place / name).decode(errors="replace") for name in NAMES if (place / name).is_file()}
     if texts:
         return discussion.import_from(texts)
     names = _wilmer_names(place, discussion.id)
@@ -182,10 +182,6 @@ IMPORT = Operation(
     rights=replace(WRITES, reads_files=True, needs_person=True),
     makes_space=True,
 )
-
-
-def _text(path: Path) -> str:
-    return _bytes(path).decode(errors="replace")
 
 
 def _bytes(path: Path) -> bytes:

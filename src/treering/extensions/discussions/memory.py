@@ -58,14 +58,14 @@ class DiscussionMemory:
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
     def person(self, name: str) -> str:
-        """Return what these discussions state of and about a person, as Markdown; empty if none mentions the name."""
+        """Return the statements by and about a person in these discussions, as Markdown; empty if there are none."""
         try:
             return str(person(self._engine, name, scope=home_of(self._within)))
         except NotFound:
             return ""
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages of all these discussions, best first; `warnings` state what may be missing."""
+        """Find memories and messages of all these discussions, best first; `warnings` state possible gaps."""
         return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
 
 
@@ -119,7 +119,7 @@ class Discussion:
         return self._memories.uncovered(self._summaries)
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages, best first; `warnings` state what may be missing."""
+        """Find memories and messages, best first; `warnings` state possible gaps."""
         return search(self.engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:

@@ -174,7 +174,7 @@ class FoundIn:
 
 
 class DiscussionsFound(Value):
-    """The messages and memories that answer, best first. `warnings` state what may be missing."""
+    """The messages and memories that answer, best first. `warnings` state possible gaps."""
 
     query: str
     found: tuple[FoundIn, ...]
@@ -213,7 +213,7 @@ _BY_RULES = MakingPlan()
 def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
     """Return a discussion that has stored data.
 
-    Raises `NotFound` for any other, so that a mistyped id is not taken for an empty discussion.
+    Raises `NotFound` for any other, so that a mistyped id does not look like an empty discussion.
     """
     discussions = _discussions(call, plan)
     discussion, ids = discussions.open(identity), discussions.ids()

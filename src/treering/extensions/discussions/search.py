@@ -68,7 +68,7 @@ class DiscussionSearch:
     weights: FieldWeights | None = None
     """Default: `FieldWeights`, but equal weights in the modes `semantic` and `hybrid`."""
     recency: float | None = None
-    """The age in days at which a result counts half."""
+    """The age in days at which the score of a result is halved."""
     since: datetime | None = None
     until: datetime | None = None
     date_prefix: str = ""
@@ -146,9 +146,9 @@ class DiscussionHit:
     reply: TurnReply | None = None
     """The message that answers a hit ending with a question, if both are in one block."""
     superseded_by: ReplacingTurn | None = None
-    """The later message that replaced what this one states."""
+    """The later message that replaced the statement of this one."""
     contested_by: ReplacingTurn | None = None
-    """A message in which another person states something else."""
+    """A message of another person that contradicts this one."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -205,7 +205,7 @@ def search(
 
 
 def ranked_by_age(hits: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
-    """Return hits, best first. `half_life`: the age in days at which a score counts half."""
+    """Return hits, best first. `half_life`: the age in days at which a score is halved."""
     aged = _with_age(hits, half_life) if half_life else hits
     return sorted(aged, key=lambda hit: -hit.score)
 

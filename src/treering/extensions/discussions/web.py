@@ -19,7 +19,7 @@ def list_discussions(view: PageView) -> Rendered:
     found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
     return Rendered(
         "treering.extensions.discussions:templates/discussions.html",
-        {"listed": listed, **_found(found, question), "command": ("treering", "discussion", "list")},
+        {"listed": listed, **_search_data(found, question), "command": ("treering", "discussion", "list")},
     )
 
 
@@ -31,11 +31,11 @@ def show_discussion(view: PageView) -> Rendered:
     found = view.perform(discussion.SEARCH, {"query": question, "id": identity}, limit=_FOUND) if question else None
     return Rendered(
         "treering.extensions.discussions:templates/discussion.html",
-        {"shown": shown, **_found(found, question), "command": ("treering", "discussion", "show", identity)},
+        {"shown": shown, **_search_data(found, question), "command": ("treering", "discussion", "show", identity)},
     )
 
 
-def _found(found: DiscussionsFound | None, question: str) -> dict[str, Any]:
+def _search_data(found: DiscussionsFound | None, question: str) -> dict[str, Any]:
     hits = [(one.discussion, one.found, marked(one.found.text, question)) for one in found.found] if found else []
     return {"question": question, "found": found, "hits": hits}
 

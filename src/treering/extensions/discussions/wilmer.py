@@ -1,8 +1,8 @@
 """Importing WilmerAI's memories of a discussion.
 
-The files contain memories without the messages they were made of. So each file is stored as a source in the scope of
-the discussion (kind `note`, origin `wilmer#<file name>`), with a verbatim segment for every memory; an imported memory
-has this segment as evidence, and is withdrawn with it. If the discussion also contains the messages, hashes in the file
+The files contain memories without their messages. Each file is therefore stored as a source in the scope of the
+discussion (kind `note`, origin `wilmer#<file name>`), with a verbatim segment for every memory; an imported memory has
+this segment as evidence, and is withdrawn with it. If the discussion also contains the messages, hashes in the file
 assign the memories to them, and no further memories are made of these messages.
 """
 
@@ -332,7 +332,7 @@ _FORMS: Mapping[FileKind, Form] = {"summary": "rolling_summary", "state": "state
 
 
 def cover(log: MessageLog, positions: Collection[int]) -> Iterator[Operation]:
-    """Yield the operations that mark messages as read, as far as they are in no chunk yet."""
+    """Yield the operations that mark messages outside any chunk as read."""
     for head in log.blocks() if positions else ():
         block = log.block(head)
         states = [_read(run) for run in _runs(block, positions)]

@@ -50,7 +50,7 @@ class WilmerFile:
     rejected: tuple[str, ...] = ()
     """Unusable parts, with reasons."""
     processed: tuple[str, ...] = ()
-    """SHA-256 of the last message of each processed chunk, oldest first, as far as the file contains them."""
+    """SHA-256 of the last message of each processed chunk in the file, oldest first."""
 
 
 def read_file(name: str, content: bytes) -> WilmerFile:

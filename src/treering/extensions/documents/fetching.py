@@ -89,14 +89,14 @@ class Connector:
         return connection
 
     def _socket(self, addresses: Sequence[str], host: str, port: int, *, secure: bool) -> socket.socket:
-        plain = self._reached(addresses[:_MAX_ADDRESSES_TRIED], port)
+        plain = self._connect(addresses[:_MAX_ADDRESSES_TRIED], port)
         try:
             return self.trust().wrap_socket(plain, server_hostname=host) if secure else plain
         except BaseException:
             plain.close()
             raise
 
-    def _reached(self, addresses: Sequence[str], port: int) -> socket.socket:
+    def _connect(self, addresses: Sequence[str], port: int) -> socket.socket:
         """Connect to the first address that responds."""
         *others, last = addresses
         for address in others:
@@ -343,12 +343,12 @@ class _Unpacked:
         try:
             data = self._unpacker.decompress(piece, self._left + 1)
         except zlib.error:
-            raise FetchRefused("its packed body is damaged") from None
+            raise FetchRefused("its compressed body is damaged") from None
         if self._unpacker.unused_data:
-            raise FetchRefused("its packed body has more than one part")
+            raise FetchRefused("its compressed body has more than one part")
         self._left -= len(data)
         if self._left < 0:
             raise FetchRefused(f"its body is larger than {self._most:,} bytes when decompressed")
         if last and not self._unpacker.eof:
-            raise FetchRefused("its packed body ends too early")
+            raise FetchRefused("its compressed body ends too early")
         return data

@@ -181,7 +181,7 @@ class FolderNetwork:
         return cls(network_file, tokenizer, session, inputs, sha256(content).hexdigest()[:8])
 
     def outputs(self, text: str, pair: str | None = None) -> Sequence[NDArray[np.float32]]:
-        """Return what the network returns for a text, or for a pair of texts."""
+        """Return the output of the network for a text, or for a pair of texts."""
         encoded = self.tokenizer.encode(text, pair)
         given = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask, "token_type_ids": encoded.type_ids}
         outputs: Sequence[NDArray[np.float32]] = self.session.run(

@@ -114,7 +114,7 @@ def opening(model: str, secret: str | None, *, hint: str) -> Iterator[None]:
 
 
 def _missing_setting(error: Exception, secret: str | None) -> str:
-    """Return a message with the missing environment variable, without the package's advice for programmers."""
+    """Return a message that names the missing environment variable, without the package's advice for programmers."""
     message = _shown(str(error), secret)
     variable = _VARIABLE.search(message)
     return f"The provider needs the environment variable {variable[1]}." if variable else message

@@ -70,7 +70,7 @@ def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessa
     combined: list[ModelMessage] = []
     for message in messages:
         if isinstance(message, ModelText):
-            combined.append(ModelResponse(_said(message)))
+            combined.append(ModelResponse(_response_parts(message)))
         elif combined and isinstance(combined[-1], ModelRequest):
             combined[-1] = ModelRequest([*combined[-1].parts, _part(message)], instructions=system or None)
         else:
@@ -78,7 +78,7 @@ def _messages(messages: Sequence[PromptMessage], system: str) -> list[ModelMessa
     return combined
 
 
-def _said(message: ModelText) -> list[ModelResponsePart]:
+def _response_parts(message: ModelText) -> list[ModelResponsePart]:
     calls = [ToolCallPart(call.name, dict(call.arguments), call.id) for call in message.tool_calls]
     return [*([TextPart(message.text)] if message.text or not calls else []), *calls]
 

@@ -167,7 +167,7 @@ def _given_by_nobody() -> OpenEngine:
 
 
 def _place(name: str) -> Callable[[], Any]:
-    """Return what imports a function of this package, `module:name`."""
+    """Return a function that imports a function of this package, `module:name`."""
     found: Place[Any] = Place(f"treering.extensions.engines.{name}")
     return found.load
 

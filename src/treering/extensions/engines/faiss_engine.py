@@ -93,7 +93,7 @@ class HnswRows(Rows):
         gone = int(np.count_nonzero(self._keys == _GONE))
         wide = min(limit + gone, len(self._keys))
         parameters = faiss.SearchParametersHNSW(efSearch=max(_SEARCH_BREADTH, 2 * wide))
-        return _found(self._index, self._keys, vector, wide, parameters)[:limit]
+        return _nearest_keys(self._index, self._keys, vector, wide, parameters)[:limit]
 
     def _new(self) -> Any:
         index = faiss.IndexHNSWFlat(self._dimension, _LINKS, faiss.METRIC_INNER_PRODUCT)
@@ -115,7 +115,7 @@ def new_rows(kind: str, dimension: int) -> Rows:
 
 
 def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> Rows:
-    """Return packed vectors. The caller has verified their checksum."""
+    """Decode vectors. The caller has verified their checksum."""
     read = faiss.deserialize_index(np.frombuffer(index, np.uint8))
     known = np.frombuffer(keys, "<i8").astype(np.int64)
     if read.d != dimension:
@@ -129,7 +129,7 @@ def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> R
 
 
 def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.float32]:
-    """Return vectors as rows. Raises `InvalidInput` for another dimension, for which FAISS only asserts."""
+    """Return vectors as rows. Raises `InvalidInput` for a wrong dimension, which FAISS only asserts."""
     for vector in vectors.values():
         check_dimension(vector, dimension)
     return np.array(list(vectors.values()), np.float32).reshape(-1, dimension)
@@ -137,11 +137,11 @@ def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.flo
 
 def _searched(index: Any, keys: Keys, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
     if allowed is None:
-        return _found(index, keys, vector, limit, None)
+        return _nearest_keys(index, keys, vector, limit, None)
     rows = _rows_allowed(keys, allowed)
     # The selector has a pointer to the rows, which must exist during the search.
     chosen = faiss.IDSelectorBatch(rows)
-    return _found(index, keys, vector, min(limit, len(rows)), faiss.SearchParameters(sel=chosen))
+    return _nearest_keys(index, keys, vector, min(limit, len(rows)), faiss.SearchParameters(sel=chosen))
 
 
 def _rows_allowed(keys: Keys, allowed: Keys) -> Keys:
@@ -151,7 +151,7 @@ def _rows_allowed(keys: Keys, allowed: Keys) -> Keys:
     return np.flatnonzero(passes[keys])  # deleted rows use the last entry, which is always false
 
 
-def _found(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) -> Keys:
+def _nearest_keys(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) -> Keys:
     if limit < 1 or not index.ntotal:
         return np.empty(0, np.int64)
     _, rows = index.search(vector.astype(np.float32).reshape(1, -1), min(limit, index.ntotal), params=parameters)

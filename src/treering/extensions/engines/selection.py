@@ -102,7 +102,7 @@ class SelectedEngine:
             return self.report()
         chosen = ChosenEngine(given.url, self._clock.random_bytes(8).hex())
         with ExitStack() as closing:
-            mirror = self._made(chosen)
+            mirror = self._new_mirror(chosen)
             closing.callback(mirror.engine.close)
             if mirror.engine.state() is not None:
                 raise InvalidInput(
@@ -235,10 +235,10 @@ class SelectedEngine:
                 self.close()
                 self._problem = None
             if chosen and self._open is None:
-                self._open = _Opened(chosen, self._made(chosen))
+                self._open = _Opened(chosen, self._new_mirror(chosen))
             return self._open.mirror if self._open else None
 
-    def _made(self, chosen: ChosenEngine) -> EngineMirror:
+    def _new_mirror(self, chosen: ChosenEngine) -> EngineMirror:
         address = parse_engine_address(chosen.address)
         backend = backend_of(address, self._backends)
         engine = backend.open(address, chosen.mark, self._dimension)

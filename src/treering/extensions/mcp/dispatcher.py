@@ -205,12 +205,12 @@ def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) ->
     `InvalidInput` for an unknown mode.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)
-    modes = list(_asked(tool, given))
+    modes = list(_requested_modes(tool, given))
     text = "\n\n".join("\n".join(_lines(tool, mode)) for mode in modes)
     return text, {"verb": verb, "mode": HELP, "status": "ok", "modes": [_data(tool, mode) for mode in modes]}
 
 
-def _asked(tool: Tool, given: Mapping[str, Any] | str) -> Iterable[Mode]:
+def _requested_modes(tool: Tool, given: Mapping[str, Any] | str) -> Iterable[Mode]:
     name = given if isinstance(given, str) else given.get("mode", "")
     if name in ("", HELP):
         return tool.modes.values()

@@ -1,4 +1,4 @@
-"""Fit an answer into a number of tokens, and state what was left out."""
+"""Fit an answer into a number of tokens, and report the omissions."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _SKELETON = {"verb", "mode", "scope", "status", "warnings"}
 
 @dataclass(frozen=True, slots=True)
 class AnswerEntry:
-    """One thing an answer shows. `text` was recalled from the space: it is fenced as data, and may be cut."""
+    """One item of an answer. `text` was recalled from the space: it is fenced as data, and may be cut."""
 
     head: str
     text: str = ""
@@ -143,7 +143,7 @@ def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int)
 
 
 def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
-    """Leave out a little of the largest value. Return whether there was anything left to leave out."""
+    """Shorten the largest value a little. Return whether anything could be cut."""
     places = sorted(_places(data), key=lambda place: -place.size)
     worth = [one for one in places if one.worth] or places
     if worth:

@@ -126,9 +126,9 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """The caller: the name that the client gave itself, if any, and the HTTP request of the call, if any.
+    """The caller: the client's own name and the HTTP request of the call, if any.
 
-    `tell` sends progress, if the client asked for it.
+    `tell` sends progress if the client requested it.
     """
 
     name: str
@@ -224,7 +224,7 @@ class _OwnSpace:
         self._lock = Lock()
 
     def answer(self, verb: str, arguments: Mapping[str, Any], caller: ToolCaller, watch: CallProgress) -> ToolAnswer:
-        """Answer a call, in the name that its client gave itself."""
+        """Answer a call under the client's own name."""
         # Imported by the first call: the handshake must not wait for search, models and parsers.
         from treering.extensions.mcp.dispatcher import ToolDispatcher
 

@@ -91,7 +91,7 @@ _FREE = {"vector_queue": _UNCLAIMED, "promised_work": _UNCLAIMED, "waiting_objec
 
 
 def spaces_with_work(address: Address) -> "WaitingSpaces":
-    """Return what finds the spaces with pending work in the database of an address."""
+    """Return a function that finds the spaces with pending work in the database of an address."""
     return WaitingSpaces(target_of(address))
 
 

@@ -20,7 +20,7 @@ class Wanted:
     """The parts of the plan. Roles and tablespaces must exist. A part without a name is left out."""
 
     writer: str = ""
-    """A role for programs that write."""
+    """The role of writing programs."""
     reader: str = ""
     """A read-only role, for reports and on a standby."""
     tablespaces: tuple[str, ...] = ()

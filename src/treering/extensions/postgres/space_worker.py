@@ -71,17 +71,17 @@ class SpaceWorker:
         return True
 
 
-def work_for_spaces(address: Address, *, wait: Wait, embedder: Embedder | None = None) -> None:
+def work_for_spaces(address: Address, *, wait: Wait) -> None:
     """Do the background work of all spaces of the database at `address`, until `wait` returns true.
 
     Raises `InvalidInput` if the address is not a database, `Unavailable` if the database cannot be reached at first.
     """
     settings = Settings.read()
-    shared = embedder or open_embedder(settings)
+    embedder = open_embedder(settings)
 
     @contextmanager
     def lend(name: str) -> Iterator[TakeTurn]:
-        with closing(open_engine(_opening(address, name, settings, shared))) as opened:
+        with closing(open_engine(_opening(address, name, settings, embedder))) as opened:
             yield opened.take_turn
 
     with closing(spaces_with_work(address)) as waiting:

@@ -67,7 +67,7 @@ def text_of(source: Source) -> str:
 
 
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
-    """Return a list of texts as such. Raises `InvalidInput` naming the field if it is not one."""
+    """Return a value as a list of texts. Raises `InvalidInput` naming the field if it is not one."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         kind = type(texts).__name__
         raise field_error(field, f"it must be a list of texts, not {kind}", hint=f"Give {field} as a list.")

@@ -198,7 +198,7 @@ class _Job:
         self._end: TreeringError | None = None
 
     def read(self, batch: _Batch) -> _Read:
-        """Ask for a batch, then for each excerpt without a result by itself. Returns errors instead of raising them."""
+        """Send a batch, then each excerpt without a result separately. Returns errors instead of raising them."""
         outcome = self._ask(batch)
         if isinstance(outcome, TreeringError):
             # One excerpt may be the reason.
@@ -208,7 +208,7 @@ class _Job:
         return read + self._read_apart(batch, missing, _unusable(self._model, "it skipped the excerpt"))
 
     def _read_apart(self, batch: _Batch, left: _Batch, error: TreeringError) -> _Read:
-        """Ask for the excerpts of a batch without a result, one by one; a batch of one has failed."""
+        """Send the excerpts without a result to the model one by one; a batch of one has failed."""
         if len(batch) == 1 or self._end:
             return _Read(failed={index: error for index, _ in left})
         return sum((self.read([each]) for each in left), _Read())

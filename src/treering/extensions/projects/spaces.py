@@ -162,7 +162,7 @@ class ProjectSpaces:
         self._close_idle()
 
     def _close_idle(self) -> None:
-        """Close the spaces longest unused, as far as there are too many."""
+        """Close the least recently used spaces above the limit."""
         with self._lock:
             excess = len(self._spaces) - (0 if self._closed else self._most_open)
             idle = [name for name, space in self._spaces.items() if not space.users][: max(excess, 0)]

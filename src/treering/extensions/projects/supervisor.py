@@ -259,7 +259,7 @@ class Supervisor:
         self._progress(ticket.title, state.turns, self._limits.turns)
         started = self._clock.elapsed()
         response = self._worker.work(state.prompt, seconds=self._limits.seconds - state.seconds)
-        changes = {"turns": state.turns + 1, "response": _told(response), "seconds": self._spent(state, started)}
+        changes = {"turns": state.turns + 1, "response": _as_text(response), "seconds": self._spent(state, started)}
         return self._kept(ticket, state.model_copy(update=changes))
 
     def _assessed(self, ticket: Ticket, state: RunState, memories: str) -> RunState | TicketResult:
@@ -335,7 +335,7 @@ def _conversation(state: RunState) -> tuple[Exchange, ...]:
     return shortened_history([*state.earlier, Exchange(prompt=state.prompt, response=state.response)])
 
 
-def _told(response: Response) -> str:
+def _as_text(response: Response) -> str:
     text = response.text
     if len(text) > ANSWER_CHARS:
         half = ANSWER_CHARS // 2

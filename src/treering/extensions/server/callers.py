@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def granted_besides(self) -> Rights:
-        """Its rights in operations that are not modes of a verb, which read no files and fetch nothing."""
+        """Its rights in operations that are not modes of a verb; they read no files and fetch no pages."""
         return replace(self.granted, reads_files=False, fetches=False)
 
     def scope_for(self, asked: str | None) -> str:
@@ -111,11 +111,11 @@ class Bounds:
     stop_seconds: float = 10.0
     """How long running calls may continue after a request to stop the server."""
     header_seconds: float = 10.0
-    """How long a connection may take for the head of a request."""
+    """The time limit for the head of a request."""
     body_seconds: float = 10.0
     """How long a body may take, in addition to the time for its bytes at `body_rate`."""
     body_rate: int = 100_000
-    """Bytes of a body a second, at least."""
+    """The minimum transfer rate of a body, in bytes per second."""
 
     def for_caller(self, caller: Caller) -> "CallerBounds":
         """Return the limits of a caller: those of its key, else the default for keys."""

@@ -29,7 +29,7 @@ REQUEST_ID = "X-Request-Id"
 
 _RETRY_SECONDS = "1"
 _PATH_SIMILARITY = 0.75
-"""The least similarity of a path that is suggested; paths share their beginnings, so less is chance."""
+"""The minimum similarity of a suggested path; below it, similarity is chance, because paths share their beginnings."""
 
 
 class Failure(BaseModel):

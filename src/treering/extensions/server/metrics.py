@@ -192,5 +192,5 @@ class RequestObserver:
 
 
 def _request_id(given: str) -> str:
-    """Return the id that a proxy gave a request, if it has a safe form; else a new one."""
+    """Return the request id set by a proxy if its form is safe; otherwise a new one."""
     return given if _GIVEN_ID.fullmatch(given) else uuid4().hex

@@ -65,7 +65,7 @@ class KeptJob:
             self._keep(self._row.model_copy(update={"state": state, "errors": errors}))
 
     def touch(self) -> None:
-        """Store that the job is still alive. After a minute without this it counts as interrupted."""
+        """Store a heartbeat of the job. After a minute without one it is treated as interrupted."""
         with self._lock:
             if self._row.state not in ENDED:
                 self._keep(self._row)

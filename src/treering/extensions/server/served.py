@@ -115,7 +115,7 @@ class ServedSpace:
         return not operation.rights.beyond(self._granted_besides)
 
     def how_to_grant(self, operation: Operation[Any]) -> str:
-        """Return how an operator allows an operation; empty if callers may use it."""
+        """Return the operator's instruction for allowing an operation; empty if callers may use it."""
         try:
             require(operation.name, operation.rights, granted=self._granted_besides)
         except Denied as error:

@@ -1,4 +1,4 @@
-"""`POST /v1/wiki/ingest/upload`: a file, or an archive of files, is sent as the body and read like one of a folder."""
+"""`POST /v1/wiki/ingest/upload`: a file, or an archive of files, is sent as the body and read like a folder."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ class UploadEndpoint:
 
     @contextmanager
     def _place(self, caller: Caller) -> Iterator[None]:
-        """Count an upload, until it is read. Raises `Unavailable` for one too many, `Refusal` for one of a key."""
+        """Count an upload until it is read. Raises `Unavailable` or `Refusal` above the limit of the server or key."""
         if self._under_way.total() >= self._context.bounds.uploads_at_once:
             raise Unavailable("Too many concurrent uploads.", hint="Try again when one has finished.")
         if caller.key and self._under_way[caller.key] >= self._context.bounds.uploads_of_a_key:

@@ -1,4 +1,4 @@
-"""Compare a new statement with the earlier ones that it may change: signs of each pair, and how likely a change is."""
+"""Compare a new statement with earlier ones: features of each pair, and the probability of a change."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ class Comparison:
         return self._chances_of(self.candidates)
 
     def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
-        """Return the candidates that the new statement may change, each with the signs of the pair."""
+        """Return the candidates that the new statement may change, each with the features of the pair."""
         return self._signs(self._changeable)
 
     def _chances_of(self, candidates: Sequence[Statement]) -> list[tuple[Statement, float]]:

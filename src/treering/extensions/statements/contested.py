@@ -1,4 +1,4 @@
-"""People who disagree: current statements of different people with different values for the same shared thing."""
+"""People who disagree: current statements of different people with different values for the same subject."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -35,12 +35,12 @@ def contesting(ledger: StatementLedger, one: Statement) -> Statement | None:
 
 
 def _alike(ledger: StatementLedger, one: Statement, *, later: bool) -> Iterator[Statement]:
-    """Return the claims about the same things that are next to one on a side."""
+    """Return the adjacent claims on one side about the same subjects."""
     return _next(ledger, one, min(one.things), lambda other: other.things == one.things, later=later)
 
 
 def _near(ledger: StatementLedger, one: Statement, *, later: bool) -> Iterator[Statement]:
-    """Return the claims with values about one of the same things that are next to one on a side."""
+    """Return the adjacent claims on one side with a value for one of the same subjects."""
     topics = one.things if one.values else ()
     return chain.from_iterable(
         _next(ledger, one, topic, lambda other: bool(other.values), later=later) for topic in topics
@@ -62,12 +62,12 @@ def _is_claim(one: Statement) -> bool:
 
 
 def _is_denied(new: Statement, old: Statement) -> bool:
-    """Return whether two statements about the same things say the opposite."""
+    """Return whether two statements about the same subjects contradict each other."""
     return old.positive != new.positive and new.keys == old.keys and _is_other_person_on(new, old)
 
 
 def _has_other_value(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about enough of the same things, and have different values of one kind."""
+    """Return whether two statements share enough subjects and have different values of one kind."""
     kinds = new.keys.keys() & old.keys.keys()
     differing = [kind for kind in kinds if new.keys[kind].isdisjoint(old.keys[kind])]
     is_named = differing == ["name"] and not new.subject & old.subject

@@ -47,7 +47,7 @@ _State = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class StatedConversation:
-    """What a conversation states, and where its messages are."""
+    """The statements of a conversation, and the locations of its messages."""
 
     ledger: StatementLedger
     turns: Mapping[int, ReplacingTurn]
@@ -55,7 +55,7 @@ class StatedConversation:
     positions: Mapping[TurnPlace, int]
 
     def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
-        """Return the turn that contests what a message states about some topics, if any does."""
+        """Return the turn that contradicts a message about some topics, if any."""
         stated = (one for one in self.ledger.stated_in(position) if not topics or one.things & topics)
         others = [other for one in stated if (other := contesting(self.ledger, one))]
         return self.turns.get(others[-1].message) if others else None
@@ -163,7 +163,7 @@ def replaced_turns(
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a question is about, and until when, if it names a past day."""
+    """The topics of a question, and its past day, if any."""
 
     topics: frozenset[str]
     until: date | None
@@ -211,9 +211,9 @@ def _leading(ledger: StatementLedger, position: int, asked: _Question, ranks: Ma
 def _weight(
     ledger: StatementLedger, new: Statement, old: Statement, chance: float, asked: _Question, *, is_known: bool
 ) -> float:
-    """Return how much speaks for a message above one that it may have replaced: above 0, it belongs there.
+    """Return the evidence for ranking a message above one that it may have replaced; positive values rank it higher.
 
-    A short one (`make it 8`) that replaced the other is about what the other is about.
+    A short replacement (`make it 8`) inherits the topics of the replaced message.
     """
     numbers, topics = TUNING.replacing, _topics_of_message(ledger, new)
     if (

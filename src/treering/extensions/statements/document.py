@@ -27,13 +27,13 @@ Section = Literal[
 
 SECTIONS: tuple[Section, ...] = get_args(Section)
 NOT_CURRENT = frozenset({"Before", "Said, not settled", "Unsure"})
-"""Sections of what does not hold, or not for sure."""
+"""Sections of statements that are not valid, or not certainly."""
 _PLANS = frozenset({"Decisions", "Ahead", "Open"})
 
 _PRECEDENCE = (*sorted(NOT_CURRENT), "Decisions", "Ahead", "Open", "Preferences", "Facts", "Done or dropped")
 """The order in which sections of statements decide the section of their line: plans come before facts."""
 _POINTS = 2.5
-"""What a line is worth less because it only points at something: `I love how it shows that`, `your art is great`."""
+"""The penalty of a line that only refers to something: `I love how it shows that`, `your art is great`."""
 _OTHERS = 0.75
 """Subtracted for statements about no person, value or name, and for statements that are not current."""
 _VAGUE = re.compile(
@@ -57,11 +57,11 @@ MAX_WEIGHED = 1_500
 """The newest lines, which compete for the budget of a document."""
 _CHANGED = 0.5
 _VALUED = 0.5
-"""What a line is worth more because it replaced something, or gives a value; a decision is worth 3 (`weight_of`)."""
+"""The bonus of a line that replaced something, or states a value; a decision is worth 3 (`weight_of`)."""
 ALL_SHOWN = 30
 """Lines up to which a document shows all."""
 TELLING = 1.5
-"""What a statement of a longer document must be worth: more than a name or a number makes it."""
+"""The minimum weight of a statement in a longer document: more than a name or a number adds."""
 MAX_STATEMENTS = 5
 """Maximal number of statements in a line: the ones with the highest weights."""
 MAX_EARLIER = 3
@@ -77,11 +77,11 @@ class Part:
     earlier: tuple[Statement, ...] = ()
     """The statements that it replaced, oldest first."""
     doubt: Statement | None = None
-    """What may have replaced it."""
+    """Its possible replacement."""
     context: str = ""
     """Words that it needs: of its message, or of the statement that it replaced."""
     contested: Statement | None = None
-    """What another person states instead."""
+    """The conflicting statement of another person."""
     is_ahead: bool = False
     """Whether it begins to hold after the last message: the statement that it replaced holds until then."""
 
@@ -182,7 +182,7 @@ def lines_of(ledger: StatementLedger) -> list[Line]:
 
 
 def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
-    """Return the lines about a person with some names: as the owner, as one of a group, or by name."""
+    """Return the lines about a person with these names: as the owner, as a member of a group, or by name."""
     wanted = {name.casefold() for name in names}
     named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)")
     return [line for line in lines if any(_concerns(part, line.partner, wanted, named) for part in line.parts)]
@@ -249,7 +249,7 @@ def _lines(
     around: "_Conversation",
     others: Mapping[tuple[int, int], Statement],
 ) -> Iterator[Line]:
-    """Return the lines of a message: for each speaker one of what holds, and one for each section of what does not."""
+    """Return the lines of a message: for each speaker one of the valid statements, and one for each other section."""
     grouped: dict[tuple[str, str], list[Part]] = {}
     ids = {one.id for one in stated}
     for one in stated:
@@ -270,7 +270,7 @@ def _lines(
 
 
 def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[int, int]]) -> str:
-    """Return what a statement goes on from, unless it is shown with it or no longer holds."""
+    """Return the statement that this one continues, unless it is shown with it or no longer valid."""
     is_hidden = one.about and one.about not in shown and one.about not in ledger.retired
     before = ledger.statements[one.about].text if one.about and is_hidden else ""
     is_own = all(old.quoted_by == one.quoted_by for old in ledger.chain(one))
@@ -279,7 +279,7 @@ def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[in
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """What a line needs to know of the conversation around it."""
+    """The context that a line needs from the conversation."""
 
     last: date | None
     """The day of the last message."""

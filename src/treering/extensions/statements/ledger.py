@@ -20,7 +20,7 @@ Degree = Literal["", "in part", "perhaps"]
 
 @dataclass(frozen=True, slots=True)
 class ReplacedMessage:
-    """What replaced a message."""
+    """The replacement of a message."""
 
     relation: Relation
     degree: Degree
@@ -60,18 +60,18 @@ class StatementLedger:
 
     statements: dict[_Id, Statement] = field(default_factory=dict)
     retired: dict[_Id, Relation] = field(default_factory=dict)
-    """What retired a statement, for sure."""
+    """The statement that certainly retired this one."""
     doubted: dict[_Id, Relation] = field(default_factory=dict)
-    """What may have replaced a statement."""
+    """The possible replacements of a statement."""
     contexts: dict[_Id, str] = field(default_factory=dict)
-    """For a statement that says little alone, what it leaves of the one that it replaced: `dinner at … at Luigi's`."""
+    """For a statement that is too short alone, the remaining part of the replaced one: `dinner at … at Luigi's`."""
     _comparisons: dict[_Id, Comparison] = field(default_factory=dict)
-    """What each statement was compared with. Chances are computed when they are needed: few are."""
+    """The earlier statements compared with each statement. Probabilities are computed lazily."""
     _speakers: set[str] = field(default_factory=set)
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
     _sources: dict[_Id, list[_Id]] = field(default_factory=dict)
-    """What each statement retired."""
+    """The statements that each statement retired."""
 
     @classmethod
     def of(cls, statements: Iterable[Statement]) -> "StatementLedger":
@@ -102,9 +102,9 @@ class StatementLedger:
         )
 
     def add(self, statement: Statement, known: StatementLinks | None = None) -> StatementLinks:
-        """Add the next statement, and relate it to those that hold; return its links, or those that are known.
+        """Add the next statement, and relate it to those that hold; return its links, or the known ones.
 
-        What that costs does not grow with the ledger.
+        The cost does not grow with the ledger.
         """
         comparison = self.compare(statement)
         new = comparison.new
@@ -133,7 +133,7 @@ class StatementLedger:
             self._by_topic.setdefault(topic, []).append(identity)
 
     def about(self, topic: str) -> Sequence[_Id]:
-        """Return the statements about a thing, retired ones included, oldest first."""
+        """Return the statements about a topic, including retired ones, oldest first."""
         return self._by_topic.get(topic, ())
 
     def standing(self) -> list[Statement]:
@@ -149,11 +149,11 @@ class StatementLedger:
         return [one for one in found if one.is_stated]
 
     def current(self) -> list[Statement]:
-        """Return what holds, oldest first, without what may have been replaced."""
+        """Return the valid statements, oldest first, without possibly replaced ones."""
         return [one for one in self.standing() if one.is_stated and one.id not in self.doubted]
 
     def chain(self, statement: Statement) -> list[Statement]:
-        """Return what a statement replaced, directly or through others, oldest first."""
+        """Return the statements that a statement replaced, directly or through others, oldest first."""
         before = [self.statements[one] for one in self._sources.get(statement.id, ())]
         return sorted((one for target in before for one in [*self.chain(target), target]), key=lambda one: one.id)
 
@@ -180,10 +180,10 @@ class StatementLedger:
         return 0.0
 
     def replaced_message(self, message: int, topics: frozenset[str] = frozenset()) -> ReplacedMessage | None:
-        """Return what replaced a message, if later ones did.
+        """Return the replacement of a message, if it was replaced.
 
-        Of a message that states several things, the one that has the most of some topics counts, such as those of a
-        question; without topics in common, all of them must be replaced.
+        In a message with several statements, only the one that shares most of the given topics (such as the topics of a
+        question) must be replaced; without shared topics, all of them must be.
         """
         stated = self.stated_in(message)
         held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]

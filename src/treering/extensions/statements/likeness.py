@@ -26,9 +26,9 @@ def same_words(new: str, old: str) -> float:
 
 
 def word_signs(new: str, old: str) -> dict[str, float]:
-    """Return how near the words of two texts are to each other, and the nearest two that differ.
+    """Return the similarity of the words of two texts, and the closest pair of different words.
 
-    `I drink coffee` and `I've switched to tea` share no word, but each has one of a kind.
+    `I drink coffee` and `I've switched to tea` share no word, but both name a drink.
     """
     words, others = _word_vectors(new), _word_vectors(old)
     if not len(words) or not len(others):

@@ -1,4 +1,4 @@
-"""What a new statement and an earlier one have in common, and what speaks against a change."""
+"""Features that a new statement shares with an earlier one, and evidence against a change."""
 
 import re
 
@@ -21,7 +21,7 @@ _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
 def may_change(new: Statement, old: Statement) -> bool:
-    """Return whether nothing rules out that a statement changes an earlier one, however likely it is.
+    """Return whether a statement may change an earlier one, regardless of the probability.
 
     Within a message, only a correction changes an earlier statement.
     """
@@ -46,7 +46,7 @@ def may_change(new: Statement, old: Statement) -> bool:
 
 
 def objections(new: Statement, old: Statement) -> list[str]:
-    """Return what makes it so unlikely that a higher chance is needed."""
+    """Return the reason why the change is unlikely and needs a higher probability."""
     if "correct" in new.cues or new.force == "ended":
         return []
     is_open, is_told, kinds = "change" not in new.cues, not new.cues.isdisjoint(_PLAIN), differing(new, old)
@@ -124,7 +124,7 @@ def have_same_name(new: Statement, old: Statement) -> bool:
 
 
 def have_other_modifiers(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about different things of one kind: the work phone and the private one."""
+    """Return whether two statements are about different objects of one kind: the work phone and the private one."""
     return bool(new.modifiers and old.modifiers) and new.modifiers.isdisjoint(old.modifiers)
 
 
@@ -145,7 +145,7 @@ def is_other_subject(new: Statement, old: Statement) -> bool:
 
 
 def is_another(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about different things of one kind: `the bike key` and `the shed key`."""
+    """Return whether two statements are about different objects of one kind: `the bike key` and `the shed key`."""
     subject, earlier = new.subject - new.verbs, old.subject - old.verbs
     return bool(subject & earlier and subject - earlier and earlier - subject)
 

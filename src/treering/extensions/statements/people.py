@@ -1,4 +1,4 @@
-"""What conversations state of and about a person: one view across all conversations that a call may read."""
+"""Statements by and about a person: one view across all conversations that a call may read."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +61,7 @@ class PersonLine:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What conversations state of and about a person, section by section, oldest first."""
+    """Statements by and about a person, section by section, oldest first."""
 
     name: str
     lines: tuple[PersonLine, ...]
@@ -91,7 +91,7 @@ def person(
     as_of: int | str | date | None = None,
     max_tokens: int = PERSON_TOKENS,
 ) -> Person:
-    """Return what the conversations in a scope and below it state of and about a person, now or as it was.
+    """Return the statements by and about a person in the conversations of a scope and below it, now or in the past.
 
     `as_of`: `parse_moment`. Raises `NotFound` with similar names for a name that no conversation mentions as a
     person's, and `InvalidInput` if it is a part of several names.

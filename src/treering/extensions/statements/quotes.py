@@ -83,7 +83,7 @@ class Clause:
     author: str = ""
     quoted: bool = False
     intro: str = ""
-    """The beginning of a list it is an item of."""
+    """The introduction of the list that contains it."""
 
 
 def attributed(text: str, words: LanguageWords) -> Iterator[Clause]:
@@ -219,6 +219,6 @@ def _reports(line: str, words: LanguageWords) -> Iterator[Clause]:
 
 
 def _is_person(who: str, verb: str, words: LanguageWords) -> bool:
-    """Return whether a person speaks, unlike in `the weekend edition goes, I've told them`."""
+    """Return whether a person is the speaker, unlike in `the weekend edition goes, I've told them`."""
     is_named = who[:1].isupper() or who in words.small or words.modifiers.get(who) in KIN
     return bool(words.report.fullmatch(verb) or words.report.match(f"{verb} me")) and (is_named or verb != "goes")

@@ -45,9 +45,9 @@ _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 @lru_cache(maxsize=2_048)
 def statements_of(said: SaidMessage) -> tuple[Statement, ...]:
-    """Return what a message states, clause by clause; nothing for models, and the notices of bots.
+    """Return the statements of a message, clause by clause; none for models and for notices of bots.
 
-    A pure function; the last messages are remembered, because writers that collide try again.
+    A pure function; the last messages are cached, because writers retry after a conflict.
     """
     if said.machine or is_machine(said.speaker, ()) or is_notice(said.text):
         return ()
@@ -200,6 +200,6 @@ def _stems(text: str, words: LanguageWords) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    """Return the stem of a word, the same for what is done and who does it: `roof` and `roofers`."""
+    """Return the stem of a word, the same for an activity and its agent: `roof` and `roofers`."""
     short = stem(word)
     return short.removesuffix("er") if len(short) >= _MIN_AGENT_CHARS else short

@@ -27,7 +27,7 @@ _MIN_REPEATED = 2
 
 
 def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
-    """Return a statement with the topics of what it goes on from: its message, or the question that it answers."""
+    """Return a statement with the topics of its context: its message, or the question that it answers."""
     if not earlier or not new.is_stated:
         return new
     before = earlier[-1]
@@ -50,7 +50,7 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
 
 
 def relations_of(comparison: Comparison) -> list[Relation]:
-    """Return what a new statement does to earlier ones: to those of one message, where it is likeliest."""
+    """Return the effects of a new statement on earlier ones, in the one message that it most likely changes."""
     new = comparison.new
     if "agrees" in new.cues and (settled := _settled(new, comparison.recent)):
         return [Relation("settles", new, settled)]

@@ -32,7 +32,7 @@ class SavedLinks:
     digests: Sequence[str]
 
     def read(self) -> list[list[StatementLinks]]:
-        """Return the links of the statements of the first sources, as far as they are saved."""
+        """Return the saved links of the statements of the first sources."""
         value = None if self.ready is None else self.ready.read(self._name)
         try:
             saved = _SAVED.validate_python(value or [])

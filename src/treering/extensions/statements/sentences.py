@@ -31,7 +31,7 @@ _ASKED_LAST = re.compile(
 """`The flight lands at 6, pick me up?` states something, and asks for something else."""
 _LIST = re.compile(r"^(?P<intro>[^:]{2,40}): (?P<items>[^,]+(?:,[^,]+)+)$")
 PLANNED_LIST = re.compile(r"to-?do|need|must|plan|steps|tasks|errands|today|this week|tomorrow|list|remind")
-"""The beginning of a list of things to do."""
+"""The beginning of a to-do list."""
 
 
 def clauses_of(said: SaidMessage, words: LanguageWords) -> list[Clause]:
@@ -68,7 +68,7 @@ def _cut(part: Clause, words: LanguageWords) -> Iterator[Clause]:
 
 
 def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
-    """Cut a sentence where another one begins. `If …`, `oh sure, …` and a short opening belong to what follows them."""
+    """Split a text at sentences. `If …`, `oh sure, …` and a short opening belong to the following words."""
     asking = _ASKED_LAST.fullmatch(sentence)
     if asking:
         yield from _clauses(asking["told"], words)

@@ -1,4 +1,4 @@
-"""Statements and what relates them, as values."""
+"""Statements and their relations, as values."""
 
 import re
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from datetime import date, datetime
 from typing import Literal
 
 Force = Literal["asserted", "planned", "done", "ended", "reported", "past", "suggested", "asked", "hypothetical"]
-"""What a sentence does with what it says. Only the first five say that something holds."""
+"""The force of a sentence. Only the first five assert something."""
 
 STATED: frozenset[Force] = frozenset({"asserted", "planned", "done", "ended", "reported"})
 
 ValueKind = Literal["time", "date", "amount", "label", "code", "address", "name"]
-"""What a value is. A label is the number of one of several: `sample 7`, `terminal 2`."""
+"""The kind of a value. A label is the number of one of several objects: `sample 7`, `terminal 2`."""
 RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns", "repeats", "settles"]
-"""What a statement does to an earlier one. `settles`: it accepts a suggestion, which holds from then on."""
+"""The effect of a statement on an earlier one. `settles`: it accepts a suggestion, which is valid from then on."""
 
 
 _OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
@@ -49,7 +49,7 @@ class StatedValue:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One sentence or clause of a message, and what it says about whom.
+    """One sentence or clause of a message, with its subject and content.
 
     `author` said it (in a quote: the person quoted), `owner` is the person it is about, empty for a group. `subject`
     holds the stems before the verb, `topics` all stems that are no values.
@@ -79,11 +79,11 @@ class Statement:
     about: tuple[int, int] | None = None
     """The statement before it in its message, if it says little without that."""
     verbs: frozenset[str] = frozenset()
-    """The topics that say what is done, not to what."""
+    """The topics that name the activity, not its object."""
     inherited: frozenset[str] = frozenset()
-    """The topics that it has only from what it goes on from, or answers."""
+    """The topics that it has only from its context: the continued statement or the question."""
     refers: bool = False
-    """Whether it begins with a pronoun for what was mentioned before."""
+    """Whether it begins with a pronoun for an earlier topic."""
     agreed_by: str = ""
     """The person who accepted it, if it was a suggestion."""
     begins: bool = True

@@ -1,6 +1,6 @@
-"""Boosted trees that give the chance that a statement ends or replaces an earlier one.
+"""Boosted trees for the probability that a statement ends or replaces an earlier one.
 
-They are in `pairs.json`, with the command that fits them. They come from labelled conversations.
+`pairs.json` contains them and the command that fits them to labelled conversations.
 """
 
 import json
@@ -18,10 +18,10 @@ TREES = Path(__file__).with_name("pairs.json")
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Trees that ask the same question at each node of a level: whether a sign exceeds a threshold."""
+    """Decision trees with the same test at each node of a level: whether a feature exceeds a threshold."""
 
     names: Mapping[str, int]
-    """The column of each sign."""
+    """The column of each feature."""
     columns: npt.NDArray[np.intp]
     thresholds: npt.NDArray[np.float64]
     leaves: npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ class Trees:
         )
 
     def chances(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
-        """Return the probability for each row of signs."""
+        """Return the probability for each row of features."""
         matrix = np.zeros((len(rows), len(self.names)))
         for place, signs in enumerate(rows):
             for name, value in signs.items():

@@ -103,7 +103,7 @@ _HINT = re.compile(
     r"|hoy)\b",
     re.IGNORECASE,
 )
-"""What every value but a name has some of."""
+"""Characters that every value except a name contains."""
 _PAST = re.compile(
     r"\b(?:was|were|did|had|used|went|came|\w{3,}(?<!ne)ed|got|took|made|bought|sold|met|sent|paid|left|saw|flew|won|"
     r"lost|passed|died|war|hatte|fui|fue)\b"
@@ -136,7 +136,7 @@ def values_in(text: str, words: LanguageWords, *, at: datetime | None) -> tuple[
 
 
 def _is_numbered(before: str, words: LanguageWords) -> bool:
-    """Return whether a number after a text tells one of several things from the others: `sample 7`."""
+    """Return whether a number after a text identifies one of several objects: `sample 7`."""
     noun = _NOUN.search(before)
     return noun is not None and not (noun[1].casefold() in words.small or stem(noun[1].casefold()) in words.verbs)
 

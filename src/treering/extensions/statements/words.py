@@ -30,7 +30,7 @@ class LanguageWords:
 
     small: frozenset[str]
     verbs: frozenset[str]
-    """The stems of verbs that people plan with: what is done matters less than to what."""
+    """The stems of verbs of plans: the activity matters less than its object."""
     verb_forms: frozenset[str]
     pronouns: frozenset[str]
     irregular: Mapping[str, str]

@@ -1,1 +1,1 @@
-"""The wiki of a repository, and what the agents that write one remember."""
+"""The wiki of a repository, and the memory of agents that write one."""

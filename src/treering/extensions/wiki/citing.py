@@ -17,7 +17,7 @@ class CitationState(StrEnum):
 
     HOLDS = "holds"
     MOVED = "moved"
-    """Elsewhere in the file, unchanged."""
+    """Moved within the file, unchanged."""
     CHANGED = "changed"
     GONE = "gone"
     """The file was deleted."""

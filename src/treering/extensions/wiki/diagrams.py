@@ -204,7 +204,7 @@ class _Layout:
         return sum(self._places[other].across for other in near) / len(near) if near else one.across
 
     def _pack(self, row: Sequence[str], wanted: Sequence[float]) -> None:
-        """Move the places of a layer to the wanted positions, as far as their order and distance allow."""
+        """Move the nodes of a layer to the wanted positions, within the limits of order and distance."""
         end = float("-inf")
         for name, where in zip(row, wanted, strict=True):
             one = self._places[name]

@@ -78,7 +78,7 @@ class WikiReport:
     stopped_by: str = ""
     """The reason for a stopped run."""
     commit: str | None = None
-    """The commit of the repository; `None` if it has none."""
+    """The commit of the repository; `None` if it has no commits."""
     estimate: Usage | None = None
     """The estimated usage of the pages; `None` for a writer without costs."""
     usage: Usage = field(default_factory=Usage)

@@ -101,7 +101,7 @@ _CACHE: WeakKeyDictionary[Any, _Wiki] = WeakKeyDictionary()
 """The last wiki of each open space, by its index: writing one takes seconds, and readers request several pages."""
 _LOCK = Lock()
 _MOST_EVENTS = 2_000
-"""The maximum number of later audit events that are checked before the cached wiki counts as outdated."""
+"""The maximum number of later audit events to check before the cached wiki is treated as outdated."""
 
 
 def wiki_page(call: Call, given: WikiPageInput, options: WikiPageOptions) -> WikiPageReport:

@@ -1,4 +1,4 @@
-"""Nodes that read, search and write the memory of a conversation. Those that read call no model."""
+"""Nodes that read, search and write the memory of a conversation. Reading nodes call no model."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal

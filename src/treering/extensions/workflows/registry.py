@@ -82,7 +82,7 @@ class NodeType(Generic[AnySettings]):
     """A type of node: `run` gets its settings and returns its output.
 
     `remembers`: whether it uses the memory of a conversation. `variables`: names for its own templates; `run` passes
-    their values to `Step.fill`. `creates`: whether it makes memories or a summary, for which the generator of the
+    their values to `Step.fill`. `creates`: whether it makes memories or a summary, which the generator of the
     discussion may call a model.
     """
 

@@ -50,7 +50,7 @@ class KeptCheckpoint:
 
     @property
     def id(self) -> str:
-        """The id that LangGraph gave it."""
+        """Its id in LangGraph."""
         return str(self.record.value["id"])
 
     @property
@@ -111,9 +111,9 @@ def packed(typed: Typed) -> list[str]:
     return [typed[0], "\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE))]
 
 
-def unpacked(kept: Iterable[str]) -> Typed:
-    """Return the input of `packed`."""
-    kind, text = kept
+def unpacked(data: Iterable[str]) -> Typed:
+    """Decompress a value of `packed`."""
+    kind, text = data
     return kind, zlib.decompress(b64decode(text.replace("\n", "")))
 
 
@@ -149,43 +149,45 @@ class CheckpointRecords:
             ],
         )
 
-    def values_of(self, kept: KeptCheckpoint) -> dict[str, Any]:
+    def values_of(self, checkpoint: KeptCheckpoint) -> dict[str, Any]:
         """Return the stored values of a checkpoint by channel."""
-        names = kept.blobs(self.collection)
-        found = self.records.get([*names.values()])
+        names = checkpoint.blobs(self.collection)
+        records = self.records.get([*names.values()])
         return {
-            channel: self.serde.loads_typed(unpacked(found[name].value["data"]))
+            channel: self.serde.loads_typed(unpacked(records[name].value["data"]))
             for channel, name in names.items()
-            if name in found
+            if name in records
         }
 
-    def _writes(self, kept: KeptCheckpoint) -> Iterable[Mapping[str, Any]]:
-        place = kept.place
-        found = self.records.all_of(self.collection, below=key_of("write", place.thread, place.namespace, kept.id))
+    def _writes(self, checkpoint: KeptCheckpoint) -> Iterable[Mapping[str, Any]]:
+        place = checkpoint.place
+        records = self.records.all_of(
+            self.collection, below=key_of("write", place.thread, place.namespace, checkpoint.id)
+        )
         return sorted(
-            (record.value for record in found),
+            (record.value for record in records),
             key=lambda write: writes_sort_key(write["path"], write["task"], write["index"]),
         )
 
     def listed(self, config: RunnableConfig | None, before: RunnableConfig | None) -> Iterable[KeptCheckpoint]:
         """Return the checkpoints that a configuration names, and that lie before another, latest first."""
-        asked: Mapping[str, Any] = config["configurable"] if config else {}
-        within = [str(asked[key]) for key in ("thread_id", "checkpoint_ns") if key in asked]
-        identity, end = asked.get("checkpoint_id"), get_checkpoint_id(before) if before else None
-        found = map(KeptCheckpoint, self.all_of("checkpoint", *within))
-        listed = [one for one in found if (not identity or one.id == identity) and (not end or one.id < end)]
+        settings: Mapping[str, Any] = config["configurable"] if config else {}
+        within = [str(settings[key]) for key in ("thread_id", "checkpoint_ns") if key in settings]
+        identity, end = settings.get("checkpoint_id"), get_checkpoint_id(before) if before else None
+        checkpoints = map(KeptCheckpoint, self.all_of("checkpoint", *within))
+        listed = [one for one in checkpoints if (not identity or one.id == identity) and (not end or one.id < end)]
         return sorted(listed, key=lambda one: one.id, reverse=True)
 
-    def says(self, kept: KeptCheckpoint, wanted: Mapping[str, Any]) -> bool:
+    def says(self, checkpoint: KeptCheckpoint, wanted: Mapping[str, Any]) -> bool:
         """Return whether the metadata of a checkpoint contain some values."""
-        told = self.serde.loads_typed(kept.metadata)
-        return all(told.get(key) == value for key, value in wanted.items())
+        metadata = self.serde.loads_typed(checkpoint.metadata)
+        return all(metadata.get(key) == value for key, value in wanted.items())
 
-    def needed(self, kept: Sequence[KeptCheckpoint]) -> set[str]:
+    def needed(self, checkpoints: Sequence[KeptCheckpoint]) -> set[str]:
         """Return the keys of the last checkpoints of all namespaces, and of the checkpoints needed to rebuild them."""
         needed: set[str] = set()
-        for namespace in {one.place.namespace for one in kept}:
-            by_id = {one.id: one for one in kept if one.place.namespace == namespace}
+        for namespace in {one.place.namespace for one in checkpoints}:
+            by_id = {one.id: one for one in checkpoints if one.place.namespace == namespace}
             chain = _chain(by_id[max(by_id)], by_id)
             waiting = self._deltas(chain)
             for one in chain:
@@ -209,11 +211,11 @@ class CheckpointRecords:
 
     def keep_only(self, thread: str, staying: set[str]) -> None:
         """Remove all checkpoints of a thread except some, with their writes and unshared values."""
-        checkpoints = self.all_of("checkpoint", thread)
-        kept = [KeptCheckpoint(record) for record in checkpoints if record.key in staying]
-        used = {name.key for one in kept for name in one.blobs(self.collection).values()}
-        places = {(one.place, one.id) for one in kept}
-        gone = [record for record in checkpoints if record.key not in staying]
+        records = self.all_of("checkpoint", thread)
+        checkpoints = [KeptCheckpoint(record) for record in records if record.key in staying]
+        used = {name.key for one in checkpoints for name in one.blobs(self.collection).values()}
+        places = {(one.place, one.id) for one in checkpoints}
+        gone = [record for record in records if record.key not in staying]
         gone += [record for record in self.all_of("blob", thread) if record.key not in used]
         gone += [
             record
@@ -226,14 +228,14 @@ class CheckpointRecords:
         """Return the records of a kind, optionally only of a thread or one of its namespaces."""
         return self.records.all_of(self.collection, below=key_of(kind, *parts))
 
-    def remove(self, found: Sequence[KeptRecord]) -> None:
+    def remove(self, records: Sequence[KeptRecord]) -> None:
         """Withdraw records, or erase them."""
-        names: list[RecordName] = [self.collection.name(record.key) for record in found]
+        names: list[RecordName] = [self.collection.name(record.key) for record in records]
         self.records.remove(names, reason=REASON, erase=self.erase)
 
 
 def _chain(last: KeptCheckpoint, by_id: Mapping[str, KeptCheckpoint]) -> Sequence[KeptCheckpoint]:
-    """Return a checkpoint and those before it, as far as they are there."""
+    """Return a checkpoint and the stored ones before it."""
     chain, at = [last], last.parent
     while at is not None and (one := by_id.get(at)):
         chain.append(one)

@@ -91,13 +91,13 @@ class TreeringSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Return the checkpoints of a thread, or of all, latest first. `filter`: values in their metadata."""
         left, all_kept = limit, self._kept
-        for kept in all_kept.listed(config, before):
+        for saved in all_kept.listed(config, before):
             if left is not None and left <= 0:
                 return
-            if filter and not all_kept.says(kept, filter):
+            if filter and not all_kept.says(saved, filter):
                 continue
             left = None if left is None else left - 1
-            yield all_kept.tuple_of(kept)
+            yield all_kept.tuple_of(saved)
 
     def put(
         self,
@@ -115,8 +115,8 @@ class TreeringSaver(BaseCheckpointSaver[str]):
             for channel, version in new_versions.items()
             if channel in values
         ]
-        told = get_checkpoint_metadata(config, metadata)
-        kept = drafted(
+        fields = get_checkpoint_metadata(config, metadata)
+        draft = drafted(
             self._collection,
             place,
             "checkpoint",
@@ -124,11 +124,11 @@ class TreeringSaver(BaseCheckpointSaver[str]):
             id=checkpoint["id"],
             parent=config["configurable"].get("checkpoint_id"),
             versions=dict(checkpoint["channel_versions"]),
-            run=told.get("run_id"),
+            run=fields.get("run_id"),
             data=self._packed(without),
-            metadata=self._packed(told),
+            metadata=self._packed(fields),
         )
-        self._client.records.keep([*drafts, kept], reason=REASON)
+        self._client.records.keep([*drafts, draft], reason=REASON)
         return place.config(checkpoint["id"])
 
     def put_writes(
@@ -139,9 +139,9 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         drafts = {}
         for at, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, at)
-            told = {"task": task_id, "index": index, "path": task_path, "channel": channel}
+            fields = {"task": task_id, "index": index, "path": task_path, "channel": channel}
             draft = drafted(
-                self._collection, place, "write", identity, task_id, str(index), data=self._packed(value), **told
+                self._collection, place, "write", identity, task_id, str(index), data=self._packed(value), **fields
             )
             drafts[draft.name] = (index, draft)
         records = self._client.records
@@ -151,8 +151,8 @@ class TreeringSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove the checkpoints of a thread, with all that belongs to them."""
-        kept = self._kept
-        kept.remove([record for kind in KINDS for record in kept.all_of(kind, thread_id)])
+        checkpoints = self._kept
+        checkpoints.remove([record for kind in KINDS for record in checkpoints.all_of(kind, thread_id)])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs.
@@ -160,17 +160,19 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         Later checkpoints that need them to rebuild a `DeltaChannel` lose that data.
         """
         all_kept, runs = self._kept, {str(run) for run in run_ids}
-        kept = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint")]
-        gone = [one for one in kept if one.record.value.get("run") in runs]
+        checkpoints = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint")]
+        gone = [one for one in checkpoints if one.record.value.get("run") in runs]
         for thread in {one.place.thread for one in gone}:
-            staying = {one.record.key for one in kept if one not in gone}
+            staying = {one.record.key for one in checkpoints if one not in gone}
             all_kept.keep_only(thread, staying)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another, with their history."""
-        kept = self._kept
-        found = [record for kind in KINDS for record in kept.all_of(kind, source_thread_id)]
-        kept.records.keep([copied(self._collection, record, target_thread_id) for record in found], reason=REASON)
+        checkpoints = self._kept
+        records = [record for kind in KINDS for record in checkpoints.all_of(kind, source_thread_id)]
+        checkpoints.records.keep(
+            [copied(self._collection, record, target_thread_id) for record in records], reason=REASON
+        )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete unneeded data of threads.
@@ -185,8 +187,8 @@ class TreeringSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self.delete_thread(thread)
             else:
-                kept = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint", thread)]
-                all_kept.keep_only(thread, all_kept.needed(kept))
+                checkpoints = [KeptCheckpoint(record) for record in all_kept.all_of("checkpoint", thread)]
+                all_kept.keep_only(thread, all_kept.needed(checkpoints))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Run `get_tuple` in a thread."""
@@ -251,5 +253,5 @@ class TreeringSaver(BaseCheckpointSaver[str]):
 
 
 def _place(config: RunnableConfig) -> CheckpointPlace:
-    asked = config["configurable"]
-    return CheckpointPlace(str(asked["thread_id"]), str(asked.get("checkpoint_ns", "")))
+    settings = config["configurable"]
+    return CheckpointPlace(str(settings["thread_id"]), str(settings.get("checkpoint_ns", "")))

@@ -285,7 +285,7 @@ class TreeringStore(BaseStore):
         return [one.found(scored=asked) for one in shown]
 
     def _ranked(self, records: Records, op: SearchOp) -> list[StoredItem]:
-        """Return the items that answer a query, best first, as far as a filter can be applied below the ranking."""
+        """Return the items that answer a query, best first, after the filters that can be applied before ranking."""
         where = narrowing(self._collection, op.namespace_prefix, op.filter)
         found = records.search(self._collection, op.query or "", limit=_MOST_FOUND, where=where)
         return [StoredItem(record) for record in found if record.text]

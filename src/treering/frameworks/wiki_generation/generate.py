@@ -131,7 +131,7 @@ AT_ONCE = 4
 """The default number of pages written in parallel."""
 _AGENT_WRITER = "treering.frameworks.wiki_generation.agent_writer"
 LEASE_SECONDS = 15.0
-"""The time for which a dead process blocks others from generating the same wiki."""
+"""How long a dead process blocks others from generating the same wiki."""
 WAIT_SECONDS = LEASE_SECONDS + 2
 """The time to wait for a process that may have died."""
 

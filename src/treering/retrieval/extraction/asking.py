@@ -123,7 +123,7 @@ def ask(
     budget: Budget,
     max_output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> Asked[Data]:
-    """Ask for JSON that fits `schema`; after an answer that does not fit, ask once more.
+    """Request JSON that fits `schema`; retry once after an answer that does not fit.
 
     Raises `Unavailable` if the second answer does not fit either, and the errors of `Budget.spend` and the model.
     """

@@ -64,7 +64,7 @@ def _run_together(initials: re.Match[str]) -> str:
 
 
 def _plain(sign: re.Match[str]) -> str:
-    """Return the replacement of a sign: the sign itself if it distinguishes names, else a space or nothing."""
+    """Return the replacement of a character: itself if it distinguishes names, else a space or nothing."""
     if sign["joined"]:
         return ""
     if sign["and"]:
@@ -84,7 +84,7 @@ def plain_form(key: str) -> str:
     """Return an entity key without accents on Latin letters and without English endings.
 
     Similar names share it: `Müllers` and `Muller`, `presidents` and `president`. Marks of other scripts stay, because
-    they distinguish words. Names of digits and signs are unchanged.
+    they distinguish words. Names of digits and punctuation are unchanged.
     """
     bare = key if key.isascii() else _without_accents(key)
     if " " not in bare and bare.isascii():

@@ -232,7 +232,7 @@ _KOREAN = (  # a word without its particle
     rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
 )
 _NO_BEGIN = r"[ \t,;:()<>\[\]{}*=+\-/\\|@#~^&%]"
-"""Signs that no alternative begins with; they skip half of the remaining positions at once."""
+"""Characters that cannot begin a match; they rule out half of the remaining positions early."""
 _SCAN = (
     rf"(?!{_NO_BEGIN})(?:"
     rf"(?P<plain>(?>(?:[a-z]++(?![\w’'\-])[ ,;]*+)+))"

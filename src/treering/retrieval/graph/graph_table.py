@@ -179,7 +179,7 @@ _OF_RUN: Mapping[str, type[np.generic]] = {
     "references": np.uint32,
     "rows": np.int32,
 }
-"""The arrays of a packed table, and their types."""
+"""The arrays of a serialized table, and their types."""
 
 
 def _is_run(run: EdgeRun) -> bool:
@@ -220,9 +220,9 @@ class GraphTable:
     def put(self, keys: Keys, scopes: Scopes, records: Sequence[bytes], *, of: int = 0) -> None:
         """Store records (see `pack_ties`) under keys, replacing existing ones.
 
-        `of` is the expected total number of records, for which space is allocated. Of a repeated key the last record
-        counts. Raises `Corrupt` for a damaged record and `InvalidInput` for a key or scope out of range, without
-        changing anything.
+        `of` is the expected total number of records, used to allocate space. The last record of a repeated key wins.
+        Raises `Corrupt` for a damaged record and `InvalidInput` for a key or scope out of range, without changing
+        anything.
         """
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY or scopes.min() < 1):
             raise InvalidInput(

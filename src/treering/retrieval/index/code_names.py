@@ -100,7 +100,7 @@ _WHOLE = {"py": "__init__", "js": "index", "rs": "mod"}
 """By family, the name of the file that represents its folder."""
 _KEEPS_ENDING = frozenset({"c", "sh"})
 _SUFFIXED = frozenset({"py", "js", "java", "c", "rb", "php", "sh"})
-"""Families whose modules are named relative to folders that only their users know."""
+"""Families in which module names are relative to folders that are configured in the importing project."""
 _BY_PATH = frozenset({"rs", "c", "rb", "php", "sh"})
 """Families that spell all modules relative to the file."""
 _PART = re.compile(r" \(part \d+\)$")

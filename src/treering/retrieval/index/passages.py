@@ -37,7 +37,7 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.text.dates import date_ranges
 
 MAX_GIST_CHARS = 1_500
-"""Characters of a text that are embedded if its adapter gave no gist: about the input length of the embedder."""
+"""Characters of a text that are embedded if its adapter supplied no gist: about the input length of the embedder."""
 
 MAX_DAYS = 366
 """The longest period of a turn that is indexed; longer ones, such as "since 2016", contain too many days."""

@@ -164,8 +164,8 @@ class _Running:
 def make_whole(index: Index, *, told: Callable[[Behind], None] = lambda _: None) -> None:
     """Bring an index up to date; call `told` with the progress after each step.
 
-    For callers that treat missing passages as absent; searches report a late index instead. Raises `Unavailable` if
-    the space cannot be written.
+    For callers that cannot report a late index; searches report it instead. Raises `Unavailable` if the space cannot be
+    written.
     """
     while index.upkeep.behind().total:
         told(index.upkeep.advance())

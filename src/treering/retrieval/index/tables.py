@@ -87,7 +87,7 @@ class PackedTable:
 
 
 def unfit() -> Corrupt:
-    """Return the error for a packed table with inconsistent arrays."""
+    """Return the error for a serialized table with inconsistent arrays."""
     return Corrupt("A packed table does not fit together.", hint="Delete it; it is rebuilt from the space.")
 
 

@@ -1,4 +1,4 @@
-"""The edges of the entity graph that a passage contributes, and their packed form."""
+"""The edges of the entity graph that a passage contributes, and their serialized form."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence

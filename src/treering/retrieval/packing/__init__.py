@@ -1,1 +1,1 @@
-"""Choose the content of a context pack from what a task's searches found. Pure: `verbs.query.context` reads."""
+"""Choose the content of a context pack from the results of a task's searches. Pure: `verbs.query.context` reads."""

@@ -112,8 +112,8 @@ def combined(
 def by_file(hits: Sequence[Hit]) -> list[Hit]:
     """Order passages: the best one of each of the best files, then all others, best first.
 
-    Files are in the order of their best passages, as in a search that is grouped by source. A turn of a conversation
-    counts as a file of its own.
+    Files are in the order of their best passages, as in a search that is grouped by source. Each turn of a conversation
+    is treated as a file.
     """
     best: dict[str | int, Hit] = {}
     for hit in sorted(hits, key=lambda hit: -hit.score):
@@ -195,7 +195,7 @@ def _without_replaced(
 
 
 def _adds_to(passage: UnnumberedItem, known: Set[str], question: Question) -> bool:
-    """Return whether most terms of a passage are not `known`, and it may answer what the known ones do not."""
+    """Return whether most terms of a passage are not `known`, so that it may add to the known passages."""
     terms = frozenset(telling_terms(f"{passage.item.title}\n{passage.item.text}"))
     answering = terms.intersection(question.terms.words)
     return 2 * len(terms & known) < len(terms) and (not answering or not answering <= known)

@@ -13,7 +13,7 @@ from treering.retrieval.tuning import TUNING
 def fit(
     empty: ContextPack, packed: Packed, items: Sequence[UnnumberedItem], notes: PackNotes, *, max_tokens: int
 ) -> tuple[ContextPack, str, tuple[str, ...]]:
-    """Fill an `empty` pack with items and notes; return it, its text, and the places that were left out.
+    """Fill an `empty` pack with items and notes; return it, its text, and the omitted places.
 
     `packed` contains the items that fit without notes. Notes depend on the items and take part of the budget, so the
     items are packed again into the room that the notes leave.

@@ -1,4 +1,4 @@
-"""The notes around the items of a context pack: a summary, rules, conflicts, gaps, and what to read next."""
+"""The notes around the items of a context pack: a summary, rules, conflicts, gaps, and further reading."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -40,7 +40,7 @@ class PackNotes:
     rules: Sequence[tuple[str, str]] = ()
     """Constraints that apply to every task, each as its id and a line."""
     warnings: tuple[str, ...] = ()
-    """What the index lacks."""
+    """The passages that the index lacks."""
     conflicts: Sequence[ConflictNote] = ()
     commands: Sequence[str] = ()
     """The commands of the project that the task asks for."""

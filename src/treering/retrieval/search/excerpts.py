@@ -16,7 +16,7 @@ _DOCSTRING_MARKS = ('"""', "'''", 'r"""', "/**", "///")
 MAX_FILLED_GAP = 3
 """Lines of a gap that are shown instead of its mark, if they fit: a reader would open the file for them."""
 _CLOSING = frozenset(")]}")
-"""What a line begins with that ends a signature of several lines."""
+"""Characters that begin the last line of a signature of several lines."""
 
 
 @dataclass(frozen=True)

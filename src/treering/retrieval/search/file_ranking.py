@@ -90,9 +90,9 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the share of a question's terms that the role of a passage has, of prose with its path and headings.
 
-    Tests, documents and changelogs repeat the words of the code, so they count less. But a section that is called what
-    the question asks for answers it, and so does a test or an example if the question asks for one. A test is called
-    after what the code does, so its name does not show that a test is asked for.
+    Tests, documents and changelogs repeat the words of the code, so they count less. But a section titled like the
+    question answers it, and so does a test or an example if the question asks for one. A test is called after what the
+    code does, so its name does not show that a test is asked for.
     """
     is_written = head.role == "prose" and head.place_role != "generated"
     titles = f"{path_of(head)} {head.heading}" if is_written else ""

@@ -45,7 +45,7 @@ FIRST_WEIGHTS: Mapping[str, float] = {**EQUAL_WEIGHTS, QUICK: TUNING.fusion.quic
 """The weights of the first ranking, before the graph is read, and of lookups."""
 
 WITH_CEILING = frozenset((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED))
-"""Arms whose raw score 1 means everything in common; for others the best score counts as 1."""
+"""Arms whose raw score 1 means everything in common; other arms are scaled to their best score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ _DAY = timedelta(days=1)
 def place_share(passage: Passage, text: str) -> float:
     """Return the share of an id, or of the end of an origin, title or heading, that `text` is; 1 for all of it.
 
-    A text that begins inside a word counts half.
+    A match that begins inside a word scores half.
     """
     if text and text in {passage.object_id, passage.part}:
         return 1.0

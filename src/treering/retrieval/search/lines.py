@@ -168,10 +168,10 @@ def symbol_of(
     lines: Collection[int] = (),
     definitions: Iterable[Definition] = (),
 ) -> str:
-    """Return of the symbols of a passage the one around most of its `lines`; a heading of another kind whole.
+    """Return the symbol of a passage around most of its `lines`, or its whole heading if it is no code.
 
-    If they are in no definition: the one with the most terms of the query. Empty for a heading that only repeats the
-    name of its file.
+    For lines outside any definition: the symbol with the most terms of the query. Empty for a heading that only repeats
+    the name of its file.
     """
     heading = _PART.sub("", heading)
     if heading == path.rpartition("/")[2]:
@@ -194,7 +194,7 @@ def words_in(text: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r" \(part \d+\)")
-"""How the heading of a part of a long definition ends."""
+"""The end of the heading of a part of a long definition."""
 _MEMBER = re.compile(r"(?:\.|::|#)\w+$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _PIECE = re.compile(rf".{{1,{limits.MAX_LINE_CHARS}}}(?!\w)|.{{1,{limits.MAX_LINE_CHARS}}}")

@@ -17,9 +17,10 @@ from treering.retrieval.tuning import TUNING
 
 
 def named_definitions(question: Question, reach: Reach) -> Steps[list[Hit]]:
-    """Find the passages that define what the task names, in the order of their files and lines.
+    """Find the definitions that the task names, in the order of their files and lines.
 
-    Of each file only the definition with most words of the task, and of one in many parts the parts with most.
+    Each file has only the definition with most words of the task; a definition in many parts, only its parts with most
+    of them.
     """
     heads = yield from defining_passages(question.text, reach)
     hits: list[Hit] = yield from read_hits(heads, question, reach)

@@ -102,7 +102,7 @@ class Packed:
 
 
 def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int, around: int = 0) -> Packed:
-    """Fill the budget, best first: knowledge and work get up to half, sources what remains.
+    """Fill the budget, best first: knowledge and work get up to half, sources the rest.
 
     Current statements and open work come before work that is done. The first statement is cut if it does not fit, and
     notes around the items give way to it. Then whatever still fits is added in order. No passage takes more than its
@@ -171,7 +171,7 @@ def _fitted_sources(sources: Sequence[UnnumberedItem], budget: _Budget) -> list[
 
 
 def _each_fitted(sources: Iterable[UnnumberedItem], budget: _Budget) -> Iterator[UnnumberedItem]:
-    """Yield what fits of each passage, until there is hardly room."""
+    """Yield the fitting part of each passage, until little room is left."""
     for draft in sources:
         if budget.tokens - budget.used < TUNING.packing.min_useful_tokens:
             return

@@ -84,7 +84,7 @@ class ContextPack(_Value):
     """The commands of the project for the jobs that the task asks how to do, such as "test `make test`"."""
     conflicts: tuple[ConflictNote, ...] = ()
     may_break: tuple[str, ...] = ()
-    """What uses and tests the code that is shown: it may break where that code is changed."""
+    """Callers and tests of the code that is shown, which may break if it changes."""
     missing_context: tuple[str, ...] = ()
     recommended_next_reads: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()
@@ -153,11 +153,8 @@ def render(context: ContextPack) -> str:
 
 
 def _listed(heading: str, lines: Sequence[str | ConflictNote]) -> list[str]:
-    return [f"## {heading}", "\n".join(f"- {_note(one)}" for one in lines)] if lines else []
-
-
-def _note(one: str | ConflictNote) -> str:
-    return one.summary if isinstance(one, ConflictNote) else one
+    texts = [one.summary if isinstance(one, ConflictNote) else one for one in lines]
+    return [f"## {heading}", "\n".join(f"- {text}" for text in texts)] if texts else []
 
 
 def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, str]:
@@ -241,7 +238,7 @@ def _without_last_notes(context: ContextPack) -> ContextPack:
 
 
 def _with_read(context: ContextPack, dropped: PackItem) -> ContextPack:
-    """Name a source among what to read next if nothing else of it is in the pack."""
+    """List a source for further reading if no other part of it is in the pack."""
     if not dropped.segment_id or any(item.object_id == dropped.object_id for item in context.items[:-1]):
         return context
     cited = (one for one in context.citations if one.mark in dropped.citations)

@@ -41,7 +41,7 @@ class Meaning:
 
     Searching again with the first hits added finds the second hop of a chain (pseudo-relevance feedback, Rocchio 1971).
     `unrelated_below`, `prose_share` and `expected` describe the cosines of the embedder. `quick` is the meaning for the
-    quick model, for passages that only have its vector; `own` is `None` if all passages are such.
+    quick model, for passages that only have its vector; `own` is `None` if all passages have only that vector.
     """
 
     own: Vector | None
@@ -485,11 +485,11 @@ _HOW_TO = re.compile(
     r"^\W*(?:run|build|install|deploy|release|publish|lint|format|test)(?: [\w.-]+){1,4}\W*$",
     re.IGNORECASE,
 )
-"""Why something was decided, what one has to do, and the name of a job such as `run the tests`."""
+"""Questions for the reason of a decision, for a duty, and for a job such as `run the tests`."""
 
 
 def asks_how_to(text: str) -> bool:
-    """Return whether documentation answers a question more often than code: what one has to do, and past decisions."""
+    """Return whether documentation answers a question more often than code: duties and past decisions."""
     return _HOW_TO.search(text) is not None
 
 

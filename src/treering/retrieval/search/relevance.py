@@ -31,8 +31,8 @@ class Judgement:
     def of(cls, known: KnownWords, question: Question, *found: Retrieval, answered: bool = False) -> "Judgement":
         """Judge the hits of one or several searches for a question.
 
-        No hit is weak if this cannot be decided: in reads of the past, or if the index is behind. The question counts
-        as answered with `answered`, and if a hit was found by its id, path or title.
+        No hit is weak if this is unknown: in reads of the past, or if the index is behind. The question is answered if
+        `answered` is true or a hit matched by its id, path or title.
         """
         if not known.idf.weights or question.lag.behind:
             return cls()
@@ -94,7 +94,7 @@ def _min_relevance(one: HitSignals) -> float:
 def _weak(ranking: Sequence[HitSignals], best: float, *, are_notes: bool) -> Iterator[HitSignals]:
     """Yield the weak hits of a ranking. Code is never weak, because a task concerns many files.
 
-    A note must be relevant by itself, unless it is the best hit: its superseded version may be what answers.
+    A note must be relevant by itself, unless it is the best hit, because its superseded version may be the answer.
     """
     scores = [one.hit.score / one.hit.trusted.factor for one in ranking]
     top = max(scores, default=0.0)

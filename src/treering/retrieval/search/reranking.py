@@ -90,7 +90,7 @@ class Candidate:
 class DiverseChoice:
     """The chosen keys, best first.
 
-    Further candidates, with no more trust than any of the given ones, change the choice only if their score is above
+    Further candidates, at most as trusted as the given ones, change the choice only if their score is above
     `open_above`.
     """
 

@@ -395,7 +395,7 @@ def _rerank(
 ) -> Steps[tuple[list[_ShownCandidate], RerankingCost | None]]:
     """Rerank the best candidates if nearly all of the first ones are turns.
 
-    Only there it finds more, because the first hop of a chain of statements does not answer the question
+    Reranking raises recall only for turns, because the first hop of a chain of statements does not answer the question
     (`docs/decisions`).
     """
     if reranking is None or not found:

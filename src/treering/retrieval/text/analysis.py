@@ -344,7 +344,7 @@ def _is_word(token: str) -> bool:
 
 
 def _is_plain(token: str) -> bool:
-    """Return whether a token is one word without signs, digits or inner capitals, as most are."""
+    """Return whether a token is one word without punctuation, digits or inner capitals, as most are."""
     rest = token[1:]
     return token.isascii() and token.isalpha() and (not rest or rest.islower())
 
@@ -371,7 +371,7 @@ def stem(word: str) -> str:
 
 
 class _SignedNames(dict[str, str]):
-    """A cache of folded names; empty for a word without a sign of a name."""
+    """A cache of folded names; empty for a word that does not look like a name."""
 
     def __missing__(self, word: str) -> str:
         is_name = len(word) >= _SHORTEST_NAME and not _is_plain(word) and _NAME_SIGN.search(word)

@@ -93,12 +93,12 @@ def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
     """
     translated = dates_in_english(question)
     if translated is None:
-        return _asked(question, now)
-    placed = ((dates, *translated.place(dates.start, dates.end)) for dates in _asked(translated.text, now))
+        return _dates_in_question(question, now)
+    placed = ((dates, *translated.place(dates.start, dates.end)) for dates in _dates_in_question(translated.text, now))
     return tuple(replace(dates, text=question[start:end], start=start, end=end) for dates, start, end in placed)
 
 
-def _asked(question: str, now: datetime | None) -> tuple[DateRange, ...]:
+def _dates_in_question(question: str, now: datetime | None) -> tuple[DateRange, ...]:
     absolute = {dates.period for dates in _ranges(question, Reference(None)) if dates.first == dates.last}
     today = now.date() if now else None
     return _ranges(question, Reference(absolute.pop()[0] if len(absolute) == 1 else today, recurring=True))
@@ -120,7 +120,7 @@ def _ranges(text: str, reference: Reference) -> tuple[DateRange, ...]:
     if not apart:
         return ()
     joined = _joined(text, apart)
-    moved = (phrase for named in joined for phrase in _beside(text, named))
+    moved = (phrase for named in joined for phrase in _adjacent_phrases(text, named))
     phrases = [_since(text, phrase, reference) for phrase in chain(joined, moved)]
     ranges = (
         DateRange(first, last, text[phrase.start : phrase.end], phrase.start, phrase.end)
@@ -195,7 +195,7 @@ _BEFORE = re.compile(
 )
 
 
-def _beside(text: str, named: _Phrase) -> Iterator[_Phrase]:
+def _adjacent_phrases(text: str, named: _Phrase) -> Iterator[_Phrase]:
     """Yield the period in "the week before" or "two days after" followed by a date."""
     match = _leads(_BEFORE, text, named)
     if match:
@@ -269,43 +269,43 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.ASCII)
 
 
-def _named_day(found: Found, reference: Reference) -> Sequence[Period]:
-    month, first, last = _month(found), int(found["day"]), int(found["to"] or found["day"])
+def _named_day(match: Found, reference: Reference) -> Sequence[Period]:
+    month, first, last = _month(match), int(match["day"]), int(match["to"] or match["day"])
     if month is None:
         return ()
-    year = found["year"] or found["later"]
+    year = match["year"] or match["later"]
     if (month, first) == (2, 29) and not year:
         last = first = 28  # not in every year
-    return reference.in_year(year, found["way"], lambda year: span_of(*_days(year, month, first, last)))
+    return reference.in_year(year, match["way"], lambda year: span_of(*_days(year, month, first, last)))
 
 
 def _days(year: int, month: int, first: int, last: int) -> tuple[Period, Period]:
     return periods.day(date(year, month, first)), periods.day(date(year, month, last))
 
 
-def _named_month(found: Found, reference: Reference) -> Sequence[Period]:
-    month, groups = _month(found), found.groupdict()
+def _named_month(match: Found, reference: Reference) -> Sequence[Period]:
+    month, groups = _month(match), match.groupdict()
     if month is None:
         return ()
     year = groups.get("year") or groups.get("later")
     named = reference.in_year(year, groups.get("way"), lambda year: periods.month(year, month))
-    return [_partly(found, period) for period in named]
+    return [_partly(match, period) for period in named]
 
 
-def _month(found: Found) -> int | None:
+def _month(match: Found) -> int | None:
     """Return the month, or `None` if the word is probably not a month."""
-    groups, name = found.groupdict(), found["month"]
+    groups, name = match.groupdict(), match["month"]
     sure = any(groups.get(group) for group in ("year", "later", "sure", "way")) or name != name.lower()
     return month_of(name) if sure or name not in ALSO_WORDS else None
 
 
-def _named_year(found: Found, _: Reference) -> Sequence[Period]:
-    first, last = int(found["year"]), int(found.groupdict().get("to") or found["year"])
-    return [_partly(found, span_of(periods.year(first), periods.year(last)))]
+def _named_year(match: Found, _: Reference) -> Sequence[Period]:
+    first, last = int(match["year"]), int(match.groupdict().get("to") or match["year"])
+    return [_partly(match, span_of(periods.year(first), periods.year(last)))]
 
 
-def _partly(found: Found, whole: Period) -> Period:
-    groups = found.groupdict()
+def _partly(match: Found, whole: Period) -> Period:
+    groups = match.groupdict()
     if name := groups.get("part"):
         return periods.part(whole, name.lower())
     if portion := groups.get("portion"):
@@ -317,27 +317,27 @@ def _partly(found: Found, whole: Period) -> Period:
     return periods.half(whole, 1 if nth.lower() in {"second", "last"} else 0)
 
 
-def _numeric(found: Found, _: Reference) -> Sequence[Period]:
-    year, month, day = int(found["year"]), int(found["number"]), found["day"]
+def _numeric(match: Found, _: Reference) -> Sequence[Period]:
+    year, month, day = int(match["year"]), int(match["number"]), match["day"]
     return [periods.day(date(year, month, int(day))) if day else periods.month(year, month)]
 
 
-def _slashed(found: Found, _: Reference) -> Sequence[Period]:
+def _slashed(match: Found, _: Reference) -> Sequence[Period]:
     """Read 13/05/2023 and 05/13/2023; a date is skipped if either number could be the month."""
-    low, high = sorted((int(found["one"]), int(found["other"])))
+    low, high = sorted((int(match["one"]), int(match["other"])))
     if high <= 12 and low != high:
         return ()
-    return [periods.day(date(int(found["year"]), low, high))]
+    return [periods.day(date(int(match["year"]), low, high))]
 
 
-def _season(found: Found, reference: Reference) -> Sequence[Period]:
-    name, way = found["season"].lower(), found.groupdict().get("way")
-    return reference.in_year(found["year"], way, lambda year: periods.season(year, name))
+def _season(match: Found, reference: Reference) -> Sequence[Period]:
+    name, way = match["season"].lower(), match.groupdict().get("way")
+    return reference.in_year(match["year"], way, lambda year: periods.season(year, name))
 
 
-def _holiday(found: Found, reference: Reference) -> Sequence[Period]:
-    month, day = holiday_of(found["holiday"])
-    return reference.in_year(found["year"], found["way"], lambda year: periods.day(date(year, month, day)))
+def _holiday(match: Found, reference: Reference) -> Sequence[Period]:
+    month, day = holiday_of(match["holiday"])
+    return reference.in_year(match["year"], match["way"], lambda year: periods.day(date(year, month, day)))
 
 
 _NEAR = {
@@ -349,25 +349,25 @@ _NEAR = {
 }
 
 
-def _near_day(found: Found, reference: Reference) -> Sequence[Period]:
+def _near_day(match: Found, reference: Reference) -> Sequence[Period]:
     if reference.today is None:
         return ()
-    words = " ".join(found[0].lower().split())
+    words = " ".join(match[0].lower().split())
     return [periods.around(reference.today, "day", _NEAR.get(words.removeprefix("the "), 0))]
 
 
-def _ago(found: Found, reference: Reference) -> Sequence[Period]:
+def _ago(match: Found, reference: Reference) -> Sequence[Period]:
     if reference.today is None:
         return ()
-    today, unit, (least, most) = reference.today, unit_of(found), amount_of(found["amount"])
-    if found["weekday"]:
+    today, unit, (least, most) = reference.today, unit_of(match), amount_of(match["amount"])
+    if match["weekday"]:
         about = periods.moved(today, unit, -least) + timedelta(4)
-        return [periods.day(periods.weekday_before(about, weekday_of(found["weekday"])))]
+        return [periods.day(periods.weekday_before(about, weekday_of(match["weekday"])))]
     return [span_of(periods.around(today, unit, -most), periods.around(today, unit, -least))]
 
 
-def _whole_unit(found: Found, reference: Reference) -> Sequence[Period]:
-    today, way, unit = reference.today, found["way"].lower(), unit_of(found)
+def _whole_unit(match: Found, reference: Reference) -> Sequence[Period]:
+    today, way, unit = reference.today, match["way"].lower(), unit_of(match)
     if today is None:
         return ()
     if way.endswith("past") and unit != "weekend":
@@ -375,29 +375,29 @@ def _whole_unit(found: Found, reference: Reference) -> Sequence[Period]:
     return [periods.whole(today, unit, direction_of(way))]
 
 
-def _several_units(found: Found, reference: Reference) -> Sequence[Period]:
+def _several_units(match: Found, reference: Reference) -> Sequence[Period]:
     if reference.today is None:
         return ()
-    _, most = amount_of(found["amount"])
-    other = periods.moved(reference.today, unit_of(found), most * direction_of(found["way"]))
+    _, most = amount_of(match["amount"])
+    other = periods.moved(reference.today, unit_of(match), most * direction_of(match["way"]))
     return [span_of(periods.day(other), periods.day(reference.today))]
 
 
-def _weekday(found: Found, reference: Reference) -> Sequence[Period]:
+def _weekday(match: Found, reference: Reference) -> Sequence[Period]:
     if reference.today is None:
         return ()
-    today, way, weekday = reference.today, direction_of(found["way"]), weekday_of(found["weekday"])
-    if way < 0 and "week" not in found.groupdict():
+    today, way, weekday = reference.today, direction_of(match["way"]), weekday_of(match["weekday"])
+    if way < 0 and "week" not in match.groupdict():
         return [periods.day(periods.weekday_before(today, weekday))]
     monday, _ = periods.whole(today, "week", way)
     return [periods.day(periods.on_weekday(monday, weekday))]
 
 
-def _day_of_month(found: Found, reference: Reference) -> Sequence[Period]:
+def _day_of_month(match: Found, reference: Reference) -> Sequence[Period]:
     """Read "on the 5th" as the nearest such day of the previous, this or the next month."""
     if reference.today is None or reference.recurring:
         return ()
-    today, number = reference.today, int(found["day"])
+    today, number = reference.today, int(match["day"])
     months = [periods.whole(today, "month", count) for count in (-1, 0, 1)]
     days = [periods.day(first.replace(day=number)) for first, last in months if 1 <= number <= last.day]
     return [min(days, key=lambda day: distance(day, today))] if days else ()

@@ -51,7 +51,7 @@ def status_of_record(section: str, text: str) -> str:
 
 
 def replaced_records(records: Iterable[Source]) -> dict[str, ReplacedRecord]:
-    """Return by id which of some decision records were replaced, by their own status or by that of another of them.
+    """Return, by id, the decision records that were replaced, by their own status or by another record's.
 
     A link counts only if it leads to the very file, in the same scope.
     """

@@ -1,7 +1,7 @@
 """Detect languages other than English by function words; stem words, split compounds and read dates in them.
 
-All text is stemmed as English (`analysis`), and the stems in its own language are added. If the language is not
-recognized, words match as they are written.
+All text is stemmed as English (`analysis`); stems of its own language are added. If the language is not recognized,
+words match as they are written.
 """
 
 import json
@@ -93,7 +93,7 @@ for _language, _words in _FUNCTION_WORDS.items():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
 FOREIGN_WORDS = frozenset(_VOTES) - _ENGLISH
-"""Function words of other languages that English does not have. A text without any of them counts as English."""
+"""Function words of other languages that English does not have. A text without any of them is treated as English."""
 _JOINTS = {
     "german": ("", "s", "n", "e", "es", "en", "er"),
     "dutch": ("", "s", "e", "n", "en"),
@@ -301,7 +301,7 @@ def _pattern(word: str) -> str:
 
 
 def _pairs(language: str, kind: str) -> Mapping[str, str]:
-    """Return the folded words of a kind, each with the English word at the same position, or else with itself."""
+    """Map the folded words of a kind to the English word at the same position, or to themselves."""
     words = _date_words()["languages"][language][kind].split()
     english = _date_words()["english"].get(kind, "").split()
     return {

@@ -30,7 +30,7 @@ class BlobReader:
     """Reads objects by id. A context manager; the process starts with the first read.
 
     It runs in `folder`. `seconds` limits each call of `read`. If the process dies (a damaged object, a timeout), the
-    object it was reading counts as unreadable and a new process reads the rest.
+    object it was reading is reported as unreadable and a new process reads the rest.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path, seconds: float) -> None:
@@ -60,7 +60,7 @@ class BlobReader:
         return [data if good else None for data, good in zip(contents, intact, strict=True)]
 
     def _answers(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Read answers up to the object on which the process died, which counts as unreadable."""
+        """Read answers up to the object on which the process died, which is reported as unreadable."""
         process = self._process = self._process or self._start()
         watch = Timer(self._seconds, process.kill)
         watch.daemon = True

@@ -282,7 +282,7 @@ def git_fingerprint(blob: str, *, redact: bool) -> str:
 
 
 def known_by_path(place: Path, known: AlreadyRead) -> dict[str, str]:
-    """Return the stored fingerprints of a file or folder, and everything below it, by origins made of paths."""
+    """Return the stored fingerprints of a file, or of a folder and everything below it, by origin."""
     fingerprints: dict[str, str] = {}
     for root in earlier_origins(place):
         fingerprints |= known.below(root)

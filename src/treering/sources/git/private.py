@@ -78,8 +78,8 @@ class RepositoryConfig:
 def parse_config(shared: bytes, own: bytes | None, *, linked: bool, where: Path) -> RepositoryConfig:
     """Parse the configuration of a repository, and the one of its work tree if it exists.
 
-    `linked`: the work tree is one of several, for which the shared `bare` and `worktree` do not apply. Raises
-    `Unavailable` if a file cannot be parsed, or requires an unknown format.
+    `linked`: the work tree is one of several; the shared `bare` and `worktree` do not apply to it. Raises `Unavailable`
+    if a file cannot be parsed, or requires an unknown format.
     """
     settings = parse_settings(shared, where=shown(where))
     extensions = _extensions(settings, where)

@@ -1,1 +1,1 @@
-"""What all adapters and formats share: access, folders, text, lines, bounded processes."""
+"""Common parts of adapters and formats: access, folders, text, lines, bounded processes."""

@@ -91,8 +91,8 @@ def files_below(folder: Path) -> FilesBelow:
 def files_of_server(named: Path | None, working: Path) -> FileAccess:
     """Return the access of a server for one client: below the given folder, else below its working folder.
 
-    Some clients start their servers in `/` or in the home folder, which nobody chose and which contain everything of a
-    user. There no file may be read until a folder is given. Raises `InvalidInput` if `named` is not a folder.
+    Some clients start their servers in `/` or in the home folder, which contain all files of a user. No file may be
+    read there until a folder is given. Raises `InvalidInput` if `named` is not a folder.
     """
     if named is not None:
         return files_below(named)

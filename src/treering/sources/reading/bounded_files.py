@@ -1,7 +1,7 @@
 """Configuration and data files of a repository, read and parsed with limits.
 
-The author of the repository chose what such a file is: it may be a link to another file of this machine, an endless
-device, or a text that takes hours to parse. Error messages name a place in the file, but quote none of it.
+Such a file is not trusted: it may be a link to another file of this machine, an endless device, or a text that takes
+hours to parse. Error messages name a place in the file, but quote none of it.
 """
 
 import json

@@ -22,10 +22,10 @@ from typing import IO
 from weakref import finalize
 
 _WALL_SECONDS = 120.0
-"""Only for machines that cannot limit CPU time, or give the child none."""
+"""Only for machines without a limit of CPU time, or whose child gets no CPU time."""
 _IDLE_SECONDS = 10.0
 _MAX_ANSWERS = 1_000
-"""The child is replaced after this number of files, which frees memory leaked by parsers."""
+"""The number of files after which the child is replaced, because parsers leak memory."""
 _LENGTH_BYTES = 8
 _SECONDS_BYTES = 4
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import serve; serve()"
@@ -178,7 +178,7 @@ def expendable(is_asked_again: bool) -> Iterator[None]:
 
 
 def is_expendable() -> bool:
-    """Return whether this process may be risked, so that dangerous work needs no child of its own."""
+    """Return whether this process may crash without harm, so that dangerous work needs no further child."""
     return _expendable.get()
 
 

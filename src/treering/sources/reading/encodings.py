@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_BYTES_TO_GUESS_FROM = 65_536
-"""The number of bytes that guessing uses."""
+"""The number of bytes read to guess the encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Decoded:
 def decode(data: bytes, *, declared: str = "") -> Decoded | None:
     """Decode bytes. `declared` is the encoding named by their source, such as a mail or a web server.
 
-    A byte-order mark decides. Valid UTF-8 is decoded as such, whatever is declared, because text in another encoding is
-    practically never valid UTF-8 by chance, and wrong declarations are common. Then follow the declared encoding, UTF-8
-    with a few damaged characters, and a guess.
+    A byte-order mark decides. Valid UTF-8 is decoded as UTF-8, whatever is declared, because other text is practically
+    never valid UTF-8 by chance, and wrong declarations are common. Then follow the declared encoding, UTF-8 with a few
+    damaged characters, and a guess.
 
     Returns `None` if the bytes are not text (NUL or too many control characters, mostly undecodable).
     """
@@ -58,7 +58,7 @@ def opening(head: bytes) -> str:
     return head.decode("utf-8", "replace")
 
 
-# UTF-32 before UTF-16: the little-endian mark of one begins with that of the other.
+# UTF-32 before UTF-16: its little-endian mark begins with the mark of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),

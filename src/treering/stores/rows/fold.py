@@ -110,7 +110,7 @@ class PassageFold:
 
     @property
     def shown(self) -> int:
-        """How many more passages are current than before."""
+        """The change in the number of current passages."""
         return self.gained.total()
 
     def apply(self, change: Change, steps: Sequence[Step]) -> None:
@@ -259,7 +259,7 @@ _LAST = "\U0010ffff"
 
 
 def endings_of(names: Iterable[str]) -> set[str]:
-    """Return the reversed last characters of names, for which "ends with" is a range in an ordered index."""
+    """Return the reversed last characters of names: "ends with" becomes a range in an ordered index."""
     return {_backwards(name.casefold()) for name in names if name}
 
 
@@ -277,7 +277,7 @@ def ranked_places(
 ) -> list[Scored]:
     """Rank passages by the share of their name that a text covers, 1 for the whole name.
 
-    `exact`: passages with this id. `named`: other passages, with their names. A match that begins inside a word counts
+    `exact`: passages with this id. `named`: other passages, with their names. A match that begins inside a word scores
     half.
     """
     best: dict[int, float] = dict.fromkeys(exact, 1.0)

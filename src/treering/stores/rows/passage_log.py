@@ -28,10 +28,10 @@ class PassageLog(Protocol):
 def follow_log(
     log: PassageLog, seen: Moment | None, *, load: Callable[[], None], reread: Callable[[Sequence[int]], None]
 ) -> Moment:
-    """Bring a table in memory up to date with a snapshot, and return the moment it has reached.
+    """Bring a table in memory up to date with a snapshot, and return its new moment.
 
-    Calls `reread` with the passages logged since, or `load` if the log does not reach back that far. A snapshot older
-    than the table changes nothing, because results are checked against the ledger anyway.
+    Calls `reread` with the passages logged since, or `load` if the log starts later. A snapshot older than the table
+    changes nothing, because results are checked against the ledger anyway.
     """
     now = log.moment()
     if seen is not None and now <= seen:

@@ -41,7 +41,7 @@ _FEW_PARTS = 4
 
 
 Body = str | bytes
-"""A packed text, as `packing` makes it."""
+"""A compressed text, as `packing` makes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ MOST_AT_ONCE = 2_000
 """Up to this many passages are rebuilt when a space is opened, in about two seconds; more in the background."""
 
 STEP_SECONDS = 0.2
-"""How long one step of a rebuild in the background blocks writers."""
+"""The maximum time for which one step of a background rebuild blocks writers."""
 
 
 def is_under_way(read_state: Callable[[str], int], version: int) -> bool:
@@ -187,7 +187,7 @@ class Replay(ABC):
 
     @abstractmethod
     def _keep_texts(self, *, anew: bool) -> None:
-        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier ones."""
+        """Store the texts of each object, so that their vectors are retained. `anew`: delete the earlier texts."""
 
     @abstractmethod
     def _let_all_wait(self) -> None:

@@ -65,7 +65,7 @@ def note_answer(
 
 
 def note_session(path: str | Path, session: str, answers: Collection[str]) -> None:
-    """Store that a session asked for answers. Raises `OSError`."""
+    """Record that a session requested answers. Raises `OSError`."""
     record = {"session": digest_of_text(session), "answers": [*answers]}
     # Not created if it is missing: it was deleted by an erasure.
     file = os.open(ready_folder(path) / _ANSWERS, os.O_WRONLY | os.O_APPEND)

@@ -1,4 +1,4 @@
-"""Reaches as SQL and as FTS5 expressions."""
+"""Search filters as SQL and as FTS5 expressions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,13 +27,13 @@ def fts_query(terms: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sight(SeenReach):
-    """A reach in one space, as SQL and as terms of scopes."""
+    """A search filter in one space, as SQL and as terms of scopes."""
 
     role: str = ""
     """The role of places to which it is limited, in addition to the filter; empty for all."""
 
     def condition(self) -> Condition:
-        """Return the condition for passages in reach."""
+        """Return the condition for matching passages."""
         return joined([self.state(), self.place(), self.filter()], "AND")
 
     def state(self) -> Condition:
@@ -53,7 +53,7 @@ class Sight(SeenReach):
         return condition(self.reach.where)
 
     def in_role(self, role: str) -> "Sight":
-        """Limit the sight to places in one role."""
+        """Limit the filter to places in one role."""
         if self.of_history:  # the role of earlier passages is only in their rows
             narrowed = And((self.reach.where, Compare("role", "eq", role)))
             return replace(self, reach=replace(self.reach, where=narrowed))
@@ -73,7 +73,7 @@ class Sight(SeenReach):
 
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
-    """Return the sight of a reach in this space."""
+    """Return the SQL conditions of a search filter in this space."""
     known = [] if sees_all_scopes(reach) else remembered(connection, "scopes", partial(_scopes, connection))
     # A scope term makes every query read another list of postings. It is left out if it excludes nothing.
     return Sight(reach, scopes_seen(known, reach))
@@ -84,7 +84,7 @@ def _scopes(connection: apsw.Connection) -> list[tuple[int, str]]:
 
 
 def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> Integers:
-    """Return the keys of the current passages in reach, unordered."""
+    """Return the keys of the matching current passages, unordered."""
     seen = Sight(replace(reach, withdrawn=False), scopes).condition()
     index, types = _index_for(reach.where)
     sql = f"SELECT group_concat(p.key) FROM passages p {index}WHERE {types.sql} AND {seen.sql}"  # noqa: S608 - only our own SQL
@@ -94,7 +94,7 @@ def passing_keys(connection: apsw.Connection, reach: Reach, scopes: Scopes) -> I
 def _index_for(where: Filter) -> tuple[str, Condition]:
     """Return the index for a filter by type, and the condition that uses it.
 
-    Without it, all current passages are read. The passages of sources are the majority, and are read anyway.
+    Without it, all current passages are read. The index is not used for sources, which are the majority.
     """
     types = next((texts for field, texts in asked_texts(where) if field == "type"), ())
     if not types or "source" in types or not PREFIXES.keys() >= set(types):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 VARIABLE = "_TREERING_COMPLETE"
 """Typer's variable, set while a shell completes."""
 ROWS = "rows"
-"""Its value in the scripts below. Only these complete titles: Typer's own scripts would evaluate them as code."""
+"""Its value in the scripts below. Only these scripts complete titles: Typer's would evaluate them as code."""
 MAX_SHOWN = 50
 """Candidates of each sort, so that a shell can list them."""
 _MAX_TITLE_CHARS = 120

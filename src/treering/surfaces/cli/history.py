@@ -151,7 +151,7 @@ class _Ingest:
     first: AuditEvent
     oldest: datetime
     files: dict[str, tuple[str, Head]] = field(default_factory=dict)
-    """By the id of a file, the first thing that happened to it."""
+    """The first event of each file, by its id."""
     map: str = ""
     """The id of the map of a repository, which is no file."""
     patches: dict[str, None] = field(default_factory=dict)

@@ -138,7 +138,7 @@ def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedL
 
 
 def _ending(report: ReadReport, *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show why a ranked answer is empty, and what the map of the repository answers."""
+    """Show why a ranked answer is empty, and the answer of the repository map."""
     yield from _empty(report.empty)
     for name, lines in report.project_facts():
         yield line(f"The {name}:")

@@ -1,6 +1,6 @@
 """Open a space for one command, show its progress, print its answer and start the work that follows.
 
-Commands import this module when they are declared, so what is slow to load is imported in the functions.
+Commands import this module when they are declared, so slow imports are inside the functions.
 """
 
 import os

@@ -264,7 +264,7 @@ def _question(folder: Path) -> str:
 
 
 def _asked_for_default(text: str) -> str:
-    """Ask for the first default that a text names; empty if it names none."""
+    """Return a question about the first default in a text; empty if there is none."""
     match = _DEFAULT.search(text)
     what = (match["what"] or f"default of {match['name']}") if match else ""
     return f"what is the {what.replace('`', '')}?" if what else ""

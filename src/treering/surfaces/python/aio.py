@@ -86,7 +86,7 @@ class AsyncSpace:
     async def person(
         self, name: str, *, as_of: int | str | date | None = None, max_tokens: int | None = None, scope: str = ROOT
     ) -> "Person":
-        """Return what conversations state of and about a person."""
+        """Return the statements of conversations by and about a person."""
         return await asyncio.to_thread(self.space.person, name, as_of=as_of, max_tokens=max_tokens, scope=scope)
 
     async def read(self, *places: Place, scope: str = ROOT) -> "ExpandReport":

@@ -104,7 +104,7 @@ class EverydayMethods:
     def person(
         self, name: str, *, as_of: int | str | date | None = None, max_tokens: int | None = None, scope: str = ROOT
     ) -> "Person":
-        """Return what the conversations in a scope and below it state of and about a person; `str()` is Markdown.
+        """Return the statements by and about a person in conversations at or below a scope; `str()` is Markdown.
 
         `as_of`: from the messages recorded by an audit sequence number, a time, or the end of a day. Raises `NotFound`
         with similar names.

@@ -63,8 +63,8 @@ def is_hook(arguments: list[str]) -> bool:
 def hand_over(arguments: list[str]) -> int | None:
     """Run a command in the resident process. Return its exit code; `None` if it must run here.
 
-    The process gets the arguments, the environment, the working folder and the open streams of this one. A command is
-    begun only after this process has heard that it was taken on, so it is never done twice.
+    The process gets this one's arguments, environment, working folder and open streams. A command starts only after
+    this process received its acknowledgement, so it never runs twice.
     """
     import socket
 
@@ -169,7 +169,7 @@ def socket_place(version: bytes) -> str:
 
 
 def fingerprint() -> bytes:
-    """Return what two processes must have in common for one to replace the other."""
+    """Return the properties that two processes must share for one to replace the other."""
     package = package_folder()
     parts = [sys.executable, sys.version, package]
     for folder in (package, os.path.dirname(package)):
@@ -214,7 +214,7 @@ def _fields(fingerprint_here: bytes, arguments: list[str]) -> list[bytes]:
 
 
 def fields_of(fields: list[bytes]) -> tuple[int, list[str], dict[bytes, bytes]]:
-    """Return what `hand_over` sent: umask, arguments, environment. Raises `ValueError`, `IndexError`."""
+    """Return the data that `hand_over` sent: umask, arguments, environment. Raises `ValueError`, `IndexError`."""
     mask, count = int(fields[2], 8), int(fields[3])
     named = [one.partition(b"=") for one in fields[_FIXED_FIELDS + count :]]
     arguments = [os.fsdecode(one) for one in fields[_FIXED_FIELDS : _FIXED_FIELDS + count]]

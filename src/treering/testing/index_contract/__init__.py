@@ -11,7 +11,7 @@ class TestMyIndex(IndexContract):
             return Indexed(ledger, index, catch_up=index.catch_up)
         return open_index
 
-One that applies changes only when it is told to inherits `LateIndexContract` besides.
+An index that applies changes only on request also inherits `LateIndexContract`.
 """
 
 from treering.testing.index_contract.graph import EntityGraph

@@ -34,7 +34,7 @@ _OF_OBJECTS = frozenset({EdgeType.PART, EdgeType.LINK})
 class MemoryGraph:
     """A `Graph` one fills by hand, for tests of what is built on the port, and for stores that keep it in memory.
 
-    The passage with key k is node `width * k`; the n-th name is node `width * n + 1`. Nobody may count on that.
+    The passage with key k is node `width * k`; the n-th name is node `width * n + 1`. Tests must not rely on that.
     """
 
     width: int = 2
@@ -67,11 +67,11 @@ class MemoryGraph:
                 self._forget(node)
 
     def view(self, reach: Reach) -> "MemoryGraphView":
-        """Return the graph as a read at the scope of `reach` may walk it."""
+        """Return the part of the graph that is visible at the scope of `reach`."""
         return MemoryGraphView(self, reach)
 
     def _pairs(self, key: int, ties: Ties) -> list[tuple[int, int, EdgeType]]:
-        """Return what a passage ties together, by node."""
+        """Return the nodes that a passage connects, by node."""
         own = [(self.width * key, self._number(name, tie), tie) for name, tie in ties.nodes]
         return own + [
             (self._number(pair.one, pair.tie), self._number(pair.other, pair.tie), pair.tie) for pair in ties.pairs
@@ -133,7 +133,7 @@ class MemoryGraphView:
         return np.bincount(self.edges(nodes).source, minlength=len(nodes))
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Return what passages state."""
+        """Return the statements of passages."""
         facts = [
             (at, pair)
             for at, key in enumerate(passages)
@@ -292,14 +292,14 @@ def _graph_of(space: IndexedSpace, items: list[Object]) -> MemoryGraph:
 
 
 def _around(space: IndexedSpace, name: str, scope: str = "/") -> list[tuple[object, str]]:
-    """Return what the edges out of an entity lead to, and why."""
+    """Return the targets of the edges of an entity, with the reasons."""
     view = space.index.graph.view(Reach(scope, descend=True))
     nodes = list(view.named([name]).values())
     return [(target, tie) for _, target, tie in edges_between(view, nodes)]
 
 
 def _links(space: IndexedSpace, item: Object) -> set[str]:
-    """Return what an object is linked to, over the only passage it has."""
+    """Return the link targets of an object, over its only passage."""
     view = space.index.graph.view(seen())
     edges = edges_around(view, [space.key(item)])
     return {str(other) for one, other, tie in edges if one == item.id and tie == "LINK"}

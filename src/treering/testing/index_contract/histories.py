@@ -44,7 +44,7 @@ STEPS = (
 """The possible events of a space, by name; frequent ones are listed twice."""
 
 Step = tuple[str, int, int]
-"""What happens, to which object, and how."""
+"""An action, its object, and its arguments."""
 
 histories: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.integers(0, 999)), min_size=5, max_size=25

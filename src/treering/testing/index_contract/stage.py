@@ -72,7 +72,7 @@ def by_place(index: Index, text: str, *, reach: Reach, limit: int) -> list[Score
 
 
 def by_days(index: Index, asked: Iterable[AskedDays], *, reach: Reach, limit: int) -> list[Scored]:
-    """Rank turns by the days asked for."""
+    """Rank turns by the requested days."""
     return list(search_text(index, reach, 1, days=tuple(asked), days_limit=limit).days)
 
 
@@ -115,7 +115,7 @@ def beside(index: Index, keys: Iterable[int]) -> Mapping[int, Sequence[int]]:
 
 
 def on_days(index: Index, asked: Iterable[AskedDays], keys: Iterable[int]) -> Mapping[int, float]:
-    """Return how well passages tell of days."""
+    """Return the scores of passages for days."""
     return read(index, keys, days=tuple(asked)).dated
 
 
@@ -150,7 +150,7 @@ def edges_around(view: GraphView, keys: Iterable[int]) -> list[Edge]:
 
 
 def statements_of(view: GraphView, keys: Sequence[int]) -> list[tuple[int, str, str, tuple[int, ...]]]:
-    """Return what passages state, sorted: the key of the passage, both ends by name, the codes of the words."""
+    """Return the statements of passages, sorted: the key of the passage, both ends by name, the codes of the words."""
     found = view.statements(keys)
     names = view.names([*found.subject.tolist(), *found.object.tolist()])
     rows = zip(found.passage.tolist(), found.subject.tolist(), found.object.tolist(), strict=True)
@@ -165,7 +165,7 @@ def _called(view: GraphView, nodes: Sequence[int]) -> dict[int, object]:
 
 
 EMBEDDER = HashingEmbedder()
-"""What makes the vectors of the contract: an index is opened for its model and dimension."""
+"""The embedder of the contract: an index is opened for its model and dimension."""
 
 _MANY = 1_000
 
@@ -212,11 +212,11 @@ class LedgerWriter:
         return self.commit(Update(id=item.id, expected_revision=self.revision(item), changes=changes))
 
     def move(self, item: Object, to: str) -> Receipt:
-        """Bring an object to another status."""
+        """Change the status of an object."""
         return self.commit(Transition(id=item.id, expected_revision=self.revision(item), to=to))
 
     def move_scope(self, item: Object, to: str) -> Receipt:
-        """Bring an object to another scope."""
+        """Move an object to another scope."""
         return self.commit(MoveScope(id=item.id, expected_revision=self.revision(item), to=to))
 
     def erase(self, item: Object) -> Receipt:
@@ -244,7 +244,7 @@ class LedgerWriter:
 
 
 class IndexedSpace(LedgerWriter):
-    """An indexed ledger, with short ways to ask it."""
+    """An indexed ledger, with shortcuts for queries."""
 
     def __init__(self, indexed: LedgerWithIndex, clock: Clock) -> None:
         super().__init__(indexed.ledger, clock, indexed.catch_up)

@@ -1,4 +1,4 @@
-"""What knowledge rests on: checked when written, counted once, withdrawn at once."""
+"""Evidence of knowledge: checked when written, counted once, withdrawn immediately."""
 
 from typing import Any
 

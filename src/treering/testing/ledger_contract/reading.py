@@ -1,4 +1,4 @@
-"""Reads: what a scope sees, filters, segments, and how much of an origin is known."""
+"""Reads: visibility by scope, filters, segments, and the known part of an origin."""
 
 import pytest
 

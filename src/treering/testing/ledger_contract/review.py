@@ -1,4 +1,4 @@
-"""The gate: who may write what directly, and how the rest is reviewed."""
+"""The gate: direct writes by channel, and review of all others."""
 
 import pytest
 

@@ -79,5 +79,5 @@ def updating(identity: str, revision: int = 1, /, **changes: object) -> Update:
 
 
 def moving(identity: str, revision: int, to: str) -> Transition:
-    """Return the operation that brings an object to another status."""
+    """Return the operation that changes the status of an object."""
     return Transition(id=identity, expected_revision=revision, to=to)

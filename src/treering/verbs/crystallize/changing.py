@@ -22,7 +22,7 @@ class ChangeInput(Value):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
-    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    id: str | None = Field(default=None, description="The object to change; omit it to create a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you read.")
 
     @property
@@ -47,7 +47,7 @@ def found_of(call: Call, identity: str, cls: type[_Kind]) -> _Kind:
 
 
 def replacement_of(ledger: Ledger, identity: str) -> Head | None:
-    """Return the head of the knowledge that superseded some; `None` if there is none in sight."""
+    """Return the head of the knowledge that superseded this knowledge; `None` if none is visible."""
     links = [one for one in ledger.links(identity) if one.type == "supersedes" and one.target == identity]
     return next(iter(ledger.heads([one.source for one in links]).values()), None) if links else None
 

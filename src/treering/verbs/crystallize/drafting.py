@@ -86,7 +86,7 @@ class KnowledgeFields(Value):
 
 
 class NodeFields(Value):
-    """A stable thing, as a caller describes it."""
+    """A node, as a caller describes it."""
 
     kind: str
     name: str = Field(min_length=1)
@@ -131,7 +131,7 @@ _TITLES = {"decision": "outcome", "constraint": "rule", "preference": "statement
 
 
 def _kind_and_title(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kind that the fields of a payload show, and a title made of them."""
+    """Infer the kind and a title from the fields of a payload."""
     known = fields.get("payload")
     payload = {**known, **fields} if isinstance(known, dict) else fields
     kind = fields.get("kind") or next((kind for name, kind in _KINDS.items() if name in payload), None)
@@ -148,7 +148,7 @@ def _payload_fields(kind: object) -> frozenset[str]:
 def with_evidence_refs(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields with the values of `evidence` and `because` in `evidence_refs`; one text counts as a list.
 
-    With the id of an answer as `answer`, numbers are places of that answer.
+    With the id of an answer as `answer`, numbers refer to the places of that answer.
     """
     given = dict(fields)
     refs: list[Any] = []
@@ -193,7 +193,7 @@ def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tup
 
 
 def draft_node(call: Call, fields: NodeFields) -> Node:
-    """Make a node. A default slug is made of the screened name, because a secret is not recognizable in a slug."""
+    """Make a node. The default slug comes from the screened name, because a secret is not recognizable in a slug."""
     name = screened(fields.name).value
     slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
     return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(name)[:12]})

@@ -113,7 +113,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
     """Promote candidates with valid evidence, or move a child scope into its parent. Idempotent."""
     scope = given.from_scope
     operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
-    what = f"Nothing is held in {scope}." if scope else "All of it is active already."
+    what = f"The scope {scope} is empty." if scope else "All candidates are already active."
     warnings = () if operations else (what,)
     return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
 
@@ -233,7 +233,7 @@ def _reword(
     options: WriteOptions,
     evidence: tuple[ResolvedEvidence, ...],
 ) -> WriteReport:
-    """Give knowledge the words and the evidence of a new version with the same statement."""
+    """Update the words and the evidence of knowledge from a new version with the same statement."""
     refs = extended(_present(call, old.evidence_refs), item.evidence_refs)
     described = item.model_copy(update={"evidence_refs": refs})
     changes = {

@@ -243,11 +243,11 @@ class SourceStatus(Value):
 
 
 def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -> WriteReport:
-    """Move a source to another status. What rested on it alone becomes stale."""
+    """Move a source to another status. Knowledge without other evidence becomes stale."""
     item = found_of(call, given.id, Source)
     operations = changing(item, {}, given.status, revision=given.revision)
     if not operations:
-        raise InvalidInput(f"{item.id} is {item.status} already.", hint="Give another status.")
+        raise InvalidInput(f"{item.id} is already {item.status}.", hint="Give another status.")
     return submit(call, operations, options, verb="crystallize", mode="source")
 
 

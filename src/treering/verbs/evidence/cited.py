@@ -26,7 +26,7 @@ def cited_words(ledger: Ledger, item: Object, tree: TreeView | None = None) -> M
 
 
 def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> tuple[str, ...]:
-    """Return what became of places an object was based on, such as `README.md:5-11 changed`, each once.
+    """Return the current state of the places an object was based on, such as `README.md:5-11 changed`, each once.
 
     `tree`: the tree in which they are looked up; without one, all branches.
     """

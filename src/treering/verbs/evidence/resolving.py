@@ -508,7 +508,7 @@ def _lines_of(segment: Segment, name: str) -> tuple[int, int] | None:
 
 
 def _close(name: str, known: Iterable[str]) -> list[str]:
-    """Return the names that are spelled like one, also if only their last part is."""
+    """Return the known names that are spelled like a name or end with it."""
     ends = {end: one for one in known for end in (one, re.split(r"[./]", one)[-1])}
     found = get_close_matches(name[:_MAX_NAME_CHARS], list(ends), n=_MAX_CANDIDATES, cutoff=0.6)
     return list(dict.fromkeys(ends[one] for one in found))

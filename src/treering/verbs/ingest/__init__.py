@@ -1,1 +1,1 @@
-"""`ingest`: bring outside input in."""
+"""`ingest`: read outside input."""

@@ -103,7 +103,7 @@ class BatchWriter:
     def write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         """Write a batch; every item has a result. Items that ask for review are proposed, each in its own patch.
 
-        `beside` is held while the batch is committed in one patch, but not if it is written in several.
+        The lock `beside` is held while the batch is committed in one patch, but not if it is written in several.
         """
         reviewed = [item for item in items if _awaits_review(item)]
         if not reviewed or len(items) == 1:
@@ -317,10 +317,10 @@ def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
 
 
 def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
-    """Reactivate stale knowledge whose cited lines are again in sources that were just read, given by id.
+    """Reactivate stale knowledge whose cited lines are back in the sources just read, given by id.
 
-    The author is the caller who asked for the reading, because files may only propose. If the caller may not activate
-    knowledge either, or a person has changed it since, it stays stale.
+    The author is the caller of the ingest, because files may only propose. If the caller may not activate knowledge
+    either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
     where = Compare("status", "eq", "stale")
@@ -425,7 +425,7 @@ def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operatio
 
 
 def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
-    """Commit operations as the caller who asked for the reading; propose them if the policy asks for review."""
+    """Commit operations as the caller of the ingest; propose them if the policy requires review."""
     engine = writer.engine
     patch = new_patch(engine, operations, author=engine.author, reason=reason).value
     with suppress(Denied, Conflict):

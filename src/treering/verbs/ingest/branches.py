@@ -73,7 +73,7 @@ def cites_new_lines(refs: Iterable[EvidenceRef], before: Source, here: Iterable[
 
 
 def segments_on(segments: Iterable[Segment], contents: str | None) -> list[Segment]:
-    """Return the segments that some contents of a source have, in their order there."""
+    """Return the segments of some contents of a source, in the order of the source."""
     here = [one for segment in segments if (one := segment.in_contents(contents))]
     here.sort(key=lambda one: one.locator.start if isinstance(one.locator, Lines) else one.position)
     return [one.model_copy(update={"position": at}) for at, one in enumerate(here)]

@@ -1,7 +1,7 @@
-"""Keyed hashes of erased texts, so that reading them again does not bring them back unasked.
+"""Keyed hashes of erased texts, so that reading the files again does not restore them.
 
-The key is a file on the machine, not in the space: nobody who has only the space or a backup can guess short texts
-from the hashes. Texts erased on another machine are not recognized, which is reported.
+The key is a file on the machine, not in the space: short texts cannot be guessed from the hashes with the space or a
+backup alone. Texts erased on another machine are not recognized; the report states this.
 """
 
 import re

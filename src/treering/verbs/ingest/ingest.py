@@ -1,4 +1,4 @@
-"""The verb `ingest`: bring outside input in."""
+"""The verb `ingest`: read outside input."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -193,7 +193,7 @@ def _may_be_restated(item: Knowledge) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateSources:
-    """The sources of one thing. `kept` remains; `before` is its origin until now.
+    """The sources of one item. `kept` remains; `before` is its origin until now.
 
     `folded` are archived in its favor. `standing` stay unchanged, because they are cited by knowledge that ingest may
     not change.
@@ -209,7 +209,7 @@ class DuplicateSources:
         return [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in self.folded]
 
     def note(self) -> str:
-        """Return a note about other sources of the same thing that stay; empty if there are none."""
+        """Return a note about remaining other sources of the same item; empty if there are none."""
         if not self.standing:
             return ""
         return (

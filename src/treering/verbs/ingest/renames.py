@@ -1,6 +1,6 @@
 """Evidence in files that have another path on the branch just read, and in files of deleted branches.
 
-The author is the caller who asked for the reading, because files may only propose knowledge.
+The author is the caller of the ingest, because files may only propose knowledge.
 """
 
 from collections.abc import Collection, Iterator, Sequence

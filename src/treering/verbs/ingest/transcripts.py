@@ -189,7 +189,7 @@ class _Gap:
     right: _Turns
 
     def settled(self, most: int) -> list[_Turn]:
-        """Return the turns of the gap; at most this number of stored ones are replaced."""
+        """Return the turns of the gap, which replace at most this number of stored turns."""
         if not self.known or not self.new:
             return [*self.known, *self.new]
         if not self.left:

@@ -174,7 +174,7 @@ def _probes(engine: Engine, identities: Sequence[str], texts: set[str], segments
         Probe(name="object rows", found=len(engine.ledger.heads(identities))),
         Probe(name="revisions", found=sum(map(bool, revisions))),
         Probe(name="stored records", found=sum(revisions) + segments),
-        Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
+        Probe(name="full text", found=sum(_is_findable(engine, text, gone) for text in texts)),
         Probe(name="index rows", found=rows),
         Probe(name="jobs", found=engine.jobs.remains(identities)),
     )
@@ -187,6 +187,6 @@ def _revisions_of(engine: Engine, identity: str) -> int:
         return 0
 
 
-def _found(engine: Engine, text: str, gone: set[str]) -> bool:
+def _is_findable(engine: Engine, text: str, gone: set[str]) -> bool:
     heads = passages_with(engine.index, text, Reach("/", descend=True, withdrawn=True))
     return any(head.object_id in gone for head in heads or ())

@@ -93,7 +93,7 @@ def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Problem]:
 
 
 def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
-    """Return the update that points lost evidence to its words elsewhere in the source, if any are there."""
+    """Return the update that moves lost evidence to another place of the same words in the source, if there is one."""
     refs = tuple(
         ref if seen.holds(ref.source_id, ref.segment_id) else _found_again(ref, seen) or ref
         for ref in item.evidence_refs

@@ -167,7 +167,7 @@ class Survey:
         return (identity for identity, note in notes.items() if note.startswith(kind))
 
     def named(self, item: Object) -> str:
-        """Return the quoted title of an object; for one out of sight only that it is in another scope."""
+        """Return the quoted title of an object; for a hidden object only that it is in another scope."""
         return named(title_of(item)) if self.shows(item) else "an object in another scope"
 
     def told(self, identities: Iterable[str]) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ class ObjectRule:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRule:
-    """A rule about the space, once all objects of some types were read: a function from the survey to problems."""
+    """A rule about the whole space: a function from the survey of all objects of some types to problems."""
 
     severity: Severity
     find: Callable[[Survey], Iterable[Problem]]

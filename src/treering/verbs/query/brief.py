@@ -33,7 +33,7 @@ from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
 LABEL_WIDTH = 10
-"""Characters of a line before its text: the name of its section, or spaces."""
+"""The width of the section name, or the spaces, before the text of a line."""
 OF_SESSIONS = ("Since", "Last")
 """Labels of the lines about the last conversation."""
 _MAX_COMMITS = 10

@@ -43,7 +43,7 @@ class ContestedLines:
         self._heads = ledger.heads({one.source_id for one in refs}) if refs else {}
 
     def line(self, group: Sequence[Knowledge]) -> str:
-        """Return a group in one line; all but the first, whose entry it is, with their ids."""
+        """Return a group in one line, with the ids of all except the first, which is the entry itself."""
         first, *others = group
         named = [f"or {self._named(one, short_id(one.id))}" for one in others]
         return " – ".join([self._named(first), *named])

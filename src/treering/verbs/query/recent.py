@@ -250,7 +250,7 @@ def _written(
 def changes_back(call: Call, given: RecentInput, options: DayOptions) -> Iterator[tuple[AuditEvent, Head]]:
     """Return all changes in a window of time, newest first, with the heads of the changed objects.
 
-    The log is read as far as the changes are consumed.
+    The log is read lazily.
     """
     zone = zone_of(call, options)
     given = _with_days(given, zone, call.engine.clock.now())

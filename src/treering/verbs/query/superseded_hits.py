@@ -105,7 +105,7 @@ def _replacements_by_place(current: Iterable[Knowledge]) -> dict[Place, list[str
 
 
 def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, Hit]:
-    """Return hits of some knowledge by its id, as far as the read may show it."""
+    """Return the visible hits of some knowledge, by id."""
     engine = call.engine
     searches = [retrieval(question_of(call, one, semantic=False), reach=reach, limit=1) for one in identities]
     results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger) if searches else []
@@ -114,7 +114,7 @@ def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, H
 
 
 def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mapping[Place, Replaced]) -> tuple[Hit, ...]:
-    """Leave out the note of a declaration if the statement made of it, or its replacement, is among the hits."""
+    """Remove the note of a declaration if its statement, or the replacement of that, is among the hits."""
     shown = {hit.head.object_id for hit in hits}
 
     def is_repeated(hit: Hit) -> bool:
@@ -179,7 +179,7 @@ def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:
 
 
 def _look_up_turns(call: Call, places: Collection[Place], reach: Reach) -> dict[Place, Hit]:
-    """Return hits of some turns by their places, as far as the read may show them."""
+    """Return the visible hits of some turns, by place."""
     engine = call.engine
     texts = sorted({segment_id for _, segment_id in places})
     searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=_ALIKE) for text in texts]

@@ -189,7 +189,7 @@ def _shortened(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """One run of a tool: it gave a result, or it failed with an error."""
+    """One run of a tool, with its result or its error."""
 
     tool: str
     parameters: Mapping[str, Any]

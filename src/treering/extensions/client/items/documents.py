@@ -180,7 +180,7 @@ RELATIONS: Mapping[str, LinkType] = {
     "part_of": "part_of",
     "replaces": "supersedes",
 }
-"""Metadata keys that name other memories, and the type of the links made of them."""
+"""Metadata keys that name other memories, and the type of the resulting links."""
 
 
 @dataclass(frozen=True, slots=True)

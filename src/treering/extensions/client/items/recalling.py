@@ -41,7 +41,7 @@ from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.lines import LineQuery
 from treering.retrieval.search.question import Meaning, Question
 from treering.retrieval.search.relevance import Judgement
-from treering.retrieval.search.retrieval import retrieval
+from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
@@ -195,16 +195,10 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     steps = [searching, known_words(question, request.reach)]
     results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
     note_recalled(engine, results.hits[: request.limit])
-    best = max((hit.score for hit in results.hits), default=0.0) or 1.0
     like = _Likeness(known.idf, question.meaning)
-    candidates = [
-        FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
-        for hit in results.hits
-        if hit.source
-    ]
-    weak = Judgement.of(known, question, results).weak
+    candidates = _candidates(results, like)
+    weak = frozenset[int]() if request.is_threshold_given else Judgement.of(known, question, results).weak
     unlike = {hit.source.id for hit in results.hits if hit.source and hit.head.key in weak}
-    unlike = set() if request.is_threshold_given else unlike
     near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
     if request.wants_unrelated:
         far = [one for one in candidates if one not in near]
@@ -212,16 +206,7 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
             far += _unrelated(engine, question, request.reach, like, candidates)
         near += _ranked_behind(near, far)
     near = [one for one in near if one.similarity >= request.min_similarity]
-    weighing = Weighing(
-        query=request.query,
-        now=request.reach.now or engine.clock.now(),
-        switches=request.switches,
-        priorities=request.priorities,
-        reranker=engine.reranker,
-        no_reranker=request.no_reranker,
-        referred=lambda ids: [one for one in read_sources(engine, ids).values() if is_visible(one, request.reach)],
-    )
-    ranked = weighed(near, weighing)
+    ranked = weighed(near, _weighing(engine, request))
     trace: dict[str, Any] = {
         "candidates": len(candidates),
         "below_min_similarity": max(0, len(candidates) - len(near)),
@@ -242,10 +227,31 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     return RetrievedMemories(items, trace=trace)
 
 
+def _candidates(results: Retrieval, like: "_Likeness") -> list[FoundMemory]:
+    best = max((hit.score for hit in results.hits), default=0.0) or 1.0
+    return [
+        FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
+        for hit in results.hits
+        if hit.source
+    ]
+
+
+def _weighing(engine: Engine, request: MemoryQuery) -> Weighing:
+    return Weighing(
+        query=request.query,
+        now=request.reach.now or engine.clock.now(),
+        switches=request.switches,
+        priorities=request.priorities,
+        reranker=engine.reranker,
+        no_reranker=request.no_reranker,
+        referred=lambda ids: [one for one in read_sources(engine, ids).values() if is_visible(one, request.reach)],
+    )
+
+
 def _current_first(
     engine: Engine, found: Sequence[FoundMemory], replaced: Mapping[str, str], asked: MemoryQuery
 ) -> list[FoundMemory]:
-    """Put replaced memories directly behind what replaced them, which is looked up if it was not found."""
+    """Put replaced memories directly behind their replacement, which is looked up if it was not found."""
     absent = set(replaced.values()) - {one.source.id for one in found}
     sources = read_sources(engine, sorted(absent))
 

@@ -1,4 +1,4 @@
-"""Memories that later ones replaced: named by the host, stored under the same key, or by what their texts state."""
+"""Memories that later ones replaced: named by the host, stored under the same key, or contradicted by their text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -50,7 +50,7 @@ def _is_active(heads: Mapping[str, Head], identity: str) -> bool:
 
 
 def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
-    """Compare what the memories of each user, agent and session state."""
+    """Compare the statements in the memories of each user, agent and session."""
     later: dict[str, str] = {}
     groups: dict[tuple[str, str, str], list[FoundMemory]] = {}
     for one in found[:MAX_COMPARED]:

@@ -222,13 +222,13 @@ def _with_references(ranked: Sequence[FoundMemory], by: Weighing) -> list[FoundM
         order.setdefault(one.source.id, one)
         for identity in _references(one.metadata):
             source = added.get(identity)
-            other = by_id.get(identity) or (_beside(source, one) if source else None)
+            other = by_id.get(identity) or (_with_source(source, one) if source else None)
             if other:
                 order.setdefault(identity, other)
     return list(order.values())
 
 
-def _beside(source: Source, one: FoundMemory) -> FoundMemory:
+def _with_source(source: Source, one: FoundMemory) -> FoundMemory:
     text = "".join(part.excerpt for part in source.segments)
     return FoundMemory(source, text, one.score, one.similarity)
 

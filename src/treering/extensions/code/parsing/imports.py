@@ -1,4 +1,4 @@
-"""Import statements of many languages: the names they bring into a file, and the modules these come from.
+"""Import statements of many languages: the imported names and their modules.
 
 The parser finds the statements. They are read here as text, which is short and the same in every grammar.
 """
@@ -11,7 +11,7 @@ from posixpath import basename
 
 @dataclass(frozen=True, slots=True)
 class ImportedName:
-    """A name that an import brings into a file.
+    """A name that a file imports.
 
     `alias` is the name in the file (empty if there is none), `module` the module as written, `name` the imported part
     of the module: empty for the module itself, `*` for everything in it.

@@ -43,7 +43,7 @@ _NAMERS = re.compile(
     r"|^(?:class|module|method|parameters|formal_parameters|keyword_argument|aliased_import|typed_parameter|pair_pattern|labeled_\w+)$"
 )
 _LINKING = frozenset({"c", "cpp", "rust", "php", "ruby"})
-"""Languages in which a name and its member are also separated by other signs than dots."""
+"""Languages that separate a name and its member by other characters than dots, too."""
 _TYPED = frozenset({"java", "csharp", "php", "ruby", "go", "cpp", "rust"})
 """Languages in which a capitalized name is a type, which may be in a neighboring file without an import."""
 _GLOBAL = frozenset({"c", "cpp", "ruby", "php", "bash"})

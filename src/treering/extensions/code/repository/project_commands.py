@@ -25,7 +25,7 @@ _JOBS: Mapping[str, frozenset[str]] = {
 """Names of targets, scripts or sessions by job, with `-` for `:` and `_`."""
 _JOB_OF = {name: job for job, names in _JOBS.items() for name in names}
 _MEMBER_JOBS = frozenset({"test", "lint", "build"})
-"""Jobs for which the command of a folder is shown if the whole project has none."""
+"""Jobs that fall back to a folder's command if the project as a whole has none."""
 
 _MAKE_TARGET = re.compile(r"^([A-Za-z0-9][\w.:/-]*)[ \t]*::?(?!=)", re.MULTILINE)
 _GONE = re.compile(r"^([\w-]+):[^\n]*\n(?:\t[^\n]*\n){0,5}?\t[^\n]*setup\.py test\b", re.MULTILINE)

@@ -20,7 +20,7 @@ _MIN_TOP_SHARE = 0.1
 """Share of the bytes of code from which the top of a repository is listed as a folder of code."""
 _TEST_FOLDER = re.compile(r"t|e2e|[\w-]*(?:tests?|specs?)(?:__)?", re.IGNORECASE)
 _MIN_PLACE_SHARE = 0.05
-"""Share of the test files from which a place is listed."""
+"""The minimum share of the test files for a place to be listed."""
 _MIN_LANGUAGE_SHARE = 0.1
 """Share of the bytes of code from which a language is listed."""
 _EXAMPLES = re.compile(r"(?:examples?|samples?|demos?|templates?)/", re.IGNORECASE)

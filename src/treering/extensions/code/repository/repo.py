@@ -569,7 +569,7 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
 
 
 def _read_last(plan: _Plan) -> str:
-    """Return a note about a branch that another clone read at a commit that is not an ancestor of the one here."""
+    """Return a note about a branch read by another clone at a commit that is not an ancestor of the local one."""
     relation, known, place = plan.read_elsewhere or ("ahead", "", "")
     branch = plan.branch.branch
     if relation == "ahead":

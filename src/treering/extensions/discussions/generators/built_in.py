@@ -94,7 +94,7 @@ class BuiltInGenerator:
         """Add each new fact to its section, unless the document already contains it.
 
         Each line of `facts` is one fact that names its speaker; facts are not interpreted. A fact replaces an older one
-        only if both give a value for the same single-valued thing in the same words (`Ada: my phone number is …`).
+        only if both state a value of the same single-valued property in the same words (`Ada: my phone number is …`).
         """
         lines = document.rstrip().split("\n") if document.strip() else []
         known = {_comparable(line) for line in lines}

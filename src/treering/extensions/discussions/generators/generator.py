@@ -165,7 +165,7 @@ class DiscussionSettings:
 
 @dataclass(frozen=True, slots=True)
 class MakingPlan:
-    """When to make memories, and with what: `generator`, or rules if there is none.
+    """When to make memories, and by which generator: `generator`, or rules if there is none.
 
     `warnings`: possible mistakes in the configuration.
     """

@@ -35,7 +35,7 @@ class UnreadableAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """An answer in plain text, and the memories made of it if no other format is requested or given.
+    """An answer in plain text, and its memories if no other format is requested or returned.
 
     There is one, or one for each block between occurrences of `CHUNK_BREAK`.
     """

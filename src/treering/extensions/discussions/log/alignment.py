@@ -193,7 +193,7 @@ def _weight(match: _Match) -> tuple[int, bool, int]:
 def _from_beginning(
     transcript: Sequence[Mark], parts: Sequence[ConversationPart], counts: Sequence[int], deleted: DeletedLookup
 ) -> _Match:
-    """Follow a transcript from its first message through the tree of parts, as far as any path agrees."""
+    """Match a transcript from its first message along the longest agreeing path of the tree of parts."""
     unread = min(len(counts) - 1, parts[0].start)
     best = _Match(unread, counts[unread], kept=unread)
     branches = {part.after for part in parts}
@@ -352,7 +352,7 @@ class _Comparison:
         return not run.told and run.size > begun and (reaches_newest or run.size >= _SURE)
 
     def is_edit(self, first: _CommonRun) -> bool:
-        """Return whether the messages before a window edit as many stored messages."""
+        """Return whether each message before a window is an edit of one stored message."""
         return first.told > 0 and first.told in self._replaced(first)
 
     def _replaced(self, first: _CommonRun) -> set[int]:

@@ -49,7 +49,7 @@ class Recorded:
     left_out: int = 0
     """Messages, or parts of them, that were erased before; the option `again` records them."""
     erased_on: str = ""
-    """The day of the last erasure of what was left out."""
+    """The day of the last erasure of the omitted messages."""
     placed: int = 0
     """The number of new positions of omitted messages, so that later messages keep their positions."""
 

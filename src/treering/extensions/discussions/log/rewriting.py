@@ -68,7 +68,7 @@ class Rewriting:
         return [*self._withdrawals(), *blocks, *self._moved_evidence()]
 
     def _archived_blocks(self) -> Iterator[Operation]:
-        """Archive the blocks that are no longer needed, and those that become new sources."""
+        """Archive the unneeded blocks, and the blocks that become new sources."""
         starts = {self._stretch.first + start for start, _ in self._stretch.cuts()} - self._stretch.renewed
         end = self._stretch.first + len(self._stretch.entries)
         for head in self._history.heads:
@@ -137,7 +137,7 @@ class Rewriting:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
 
     def _payload(self, block: "_Written", old: Block | None) -> dict[str, object]:
-        """Return the payload of a block, with the statements of its messages if no more are added to it.
+        """Return the payload of a block, with the statements of its messages if it is closed.
 
         An open block changes with every message, and its few messages are read when they are needed. Statements of
         unchanged messages stay.

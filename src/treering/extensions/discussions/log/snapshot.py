@@ -122,7 +122,7 @@ class LogSnapshot:
         ]
 
     def agreement(self, transcript: Sequence[Mark], *, start: int) -> Agreement:
-        """Return how far a transcript of everything from a position agrees; it includes all deleted messages."""
+        """Return how far a complete transcript from a position, including deleted messages, agrees."""
         match = agreed(self._steps(transcript, start, deleted="required"))
         return Agreement(start + match.kept, match.told)
 

@@ -131,10 +131,10 @@ _MIN_WASTED_READS = 4
 
 
 class FinishedBlocks:
-    """The blocks that need no more work, as known to one run.
+    """The blocks known to be finished, in one run.
 
-    A closed block may have a mark: a hash of the ids and revisions of all earlier blocks, written when all their
-    chunks were processed. While the hash matches, none of them has changed and none must be read.
+    A closed block may have a mark: a hash of the ids and revisions of all earlier blocks, written when all their chunks
+    were processed. While the hash matches, the blocks are unchanged and need not be read.
     """
 
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
@@ -163,7 +163,7 @@ class FinishedBlocks:
         return active_block(self._engine.ledger, head) if head else None
 
     def look(self, block: Block) -> None:
-        """Record whether a block needs no more work."""
+        """Record whether a block is finished."""
         if not block.unfinished and not self.is_last(block.head):
             self._revisions[block.source.id] = block.source.revision
 

@@ -38,7 +38,7 @@ _BATCH = 20
 
 
 def projection(engine: Engine, ref: DiscussionRef, *, last: int | None = None, as_of: AsOf = None) -> str:
-    """Return what holds after the message at a position, or now, as Markdown; the oldest lines give way.
+    """Return the valid statements after the message at a position, or now, as Markdown; the oldest are cut first.
 
     `as_of`: in an earlier state of the space.
     """
@@ -57,27 +57,14 @@ def is_by_rules(versions: Versions, state: TextState) -> bool:
     return not written or written[-1].startswith(BY_RULES)
 
 
-def state_text(
-    engine: Engine, ref: DiscussionRef, *, generator: Generator | None = None, last: int | None = None
-) -> str:
-    """Return the state document as it is shown. `last`: after the message at this position, by default now."""
+def state_text(engine: Engine, ref: DiscussionRef, *, generator: Generator | None = None) -> str:
+    """Return the state document as it is shown."""
     versions = Versions(engine, ref, "state_document")
-    return _shown(engine, ref, versions, versions.state(), generator=generator, last=last)
-
-
-def _shown(
-    engine: Engine,
-    ref: DiscussionRef,
-    versions: Versions,
-    state: TextState,
-    *,
-    generator: Generator | None = None,
-    last: int | None = None,
-) -> str:
+    state = versions.state()
     by_model = generator is not None and not isinstance(generator, BuiltInGenerator)
     if by_model or not is_by_rules(versions, state):
         return document_of(state)
-    return _projected(engine, ref, state, last=last)
+    return _projected(engine, ref, state, last=None)
 
 
 def _projected(engine: Engine, ref: DiscussionRef, state: TextState, *, last: int | None) -> str:

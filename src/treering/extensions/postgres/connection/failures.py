@@ -169,7 +169,7 @@ class _Kind(NamedTuple):
     element: int
     array: int
     packed: np.dtype[Any] | None = None
-    """For numbers: size and value."""
+    """For numbers: the layout of an array element, its size and its value."""
 
 
 def _number(element: int, array: int, packed: str) -> _Kind:

@@ -216,7 +216,7 @@ def open_primary(
         try:
             connection = pool.take(timeout=wait_seconds)
             try:
-                number = _found(connection, target, create=create, mark=mark)
+                number = _find_space(connection, target, create=create, mark=mark)
                 partition = _partition_of(connection, number)
             finally:
                 pool.put_back(connection)
@@ -226,7 +226,7 @@ def open_primary(
     return Primary(pool, SpacePlace(number, partition), target.shown)
 
 
-def _found(connection: psycopg.Connection, target: Target, *, create: bool, mark: str | None) -> int:
+def _find_space(connection: psycopg.Connection, target: Target, *, create: bool, mark: str | None) -> int:
     if not is_current(connection):
         if not create and not _has_schema(connection):
             raise _no_space(target)
@@ -236,7 +236,7 @@ def _found(connection: psycopg.Connection, target: Target, *, create: bool, mark
         space = number_of(connection, target.space)
         if space is None and not create:
             raise _no_space(target)
-        return space or _made(connection, target, mark)
+        return space or _create_space(connection, target, mark)
 
 
 # The partition of a space, if every table has it and it is equivalent to its table: the session has the same rights,
@@ -278,7 +278,7 @@ def _has_schema(connection: psycopg.Connection) -> bool:
     return bool(row and row[0])
 
 
-def _made(connection: psycopg.Connection, target: Target, mark: str | None) -> int:
+def _create_space(connection: psycopg.Connection, target: Target, mark: str | None) -> int:
     if mark is None:
         _check_placements(connection, target)
     connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))

@@ -44,7 +44,7 @@ class Replica:
         self._asked = self._failed_at = float("-inf")
 
     def begin_sample(self) -> float | None:
-        """Return the time for noting the position of the primary, if it should be asked now; otherwise `None`."""
+        """Return the current time if the position of the primary is due for a request; otherwise `None`."""
         with self._lock:
             now = self._clock()
             if now - self._asked < SAMPLE_SECONDS:
@@ -58,7 +58,7 @@ class Replica:
             self._samples.append((at, sequence))
 
     def note_no_primary(self) -> None:
-        """Note that the primary cannot be asked, and do not ask for a while."""
+        """Record that the primary is unreachable, and skip it for a while."""
         with self._lock:
             self._asked = self._clock() + _AGAIN_SECONDS
 

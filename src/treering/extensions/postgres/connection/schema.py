@@ -361,7 +361,7 @@ _ATTEMPTS = 100
 
 def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) -> bool:
     """Return whether the database has all steps of all versions. Raises `InvalidInput` for a newer database."""
-    return next(_left(versions, _done(connection)), None) is None
+    return next(_pending_steps(versions, _done(connection)), None) is None
 
 
 def migrate(connection: psycopg.Connection, versions: Versions | None = None) -> None:
@@ -379,7 +379,7 @@ def migrate(connection: psycopg.Connection, versions: Versions | None = None) ->
         connection.execute(
             f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, PRIMARY KEY(version, step))"
         )
-    for version, step in list(_left(versions, _done(connection))):
+    for version, step in list(_pending_steps(versions, _done(connection))):
         _make(connection, versions[version - 1][step - 1], version, step)
 
 
@@ -417,7 +417,7 @@ def _done(connection: psycopg.Connection) -> set[tuple[int, int]]:
     return {(version, step) for version, step in rows}
 
 
-def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _pending_steps(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Return the version and step of the missing steps, in order."""
     newest = max((version for version, _ in done), default=0)
     if newest > len(versions):

@@ -183,7 +183,7 @@ class PostgresSpace:
         return begun
 
     def _sample(self, replica: Replica, deadline: float) -> None:
-        """Ask for the position of the primary, unless it was asked recently."""
+        """Request the position of the primary, unless this was done recently."""
         if (at := replica.begin_sample()) is None:
             return
         try:

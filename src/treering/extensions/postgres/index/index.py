@@ -124,7 +124,7 @@ class PostgresPassages:
         """Answer several requests from one snapshot."""
         with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
             known = iter(sights(transaction, [request.reach for request in requests if request.reach]))
-            return [_found(transaction, one, next(known) if one.reach else None) for one in requests]
+            return [_find_passages(transaction, one, next(known) if one.reach else None) for one in requests]
 
     def count(self, reach: Reach) -> int:
         """Return the number of passages in reach."""
@@ -134,7 +134,7 @@ class PostgresPassages:
             return int(transaction.first(sql, **seen.bindings))
 
 
-def _found(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
+def _find_passages(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
     keys = list(request.keys)
     queries: list[Query] = [(_HEADS, {"keys": keys})] if keys else []
     queries += [_visible(keys, seen)] if keys and seen else []

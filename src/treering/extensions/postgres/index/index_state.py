@@ -305,7 +305,7 @@ class _Writer:
 
 
 def _of_kind(kind: str, wanted: str, test: str) -> str:
-    """Return a test that is false for values of another type, for which the second part is not evaluated."""
+    """Return a test that is false for values of another type, without evaluating the second part."""
     return f"(CASE WHEN {kind} = '{wanted}' THEN {test} ELSE false END)" if kind else f"(({test}) IS TRUE)"
 
 
@@ -381,23 +381,23 @@ class PassageSight(SeenReach):
 
 
 def sight(transaction: Transaction, reach: Reach) -> PassageSight:
-    """Return the sight of a reach in this space."""
+    """Return the SQL conditions of a search filter in this space."""
     return sights(transaction, [reach])[0]
 
 
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
-    """Return the sight of each reach in this space. The scopes are read once, if any reach needs them."""
+    """Return the SQL conditions of each search filter. Reads the scopes once, if any filter needs them."""
     known = [] if all(map(sees_all_scopes, reaches)) else transaction.rows(ALL_SCOPES)
     return [sight_among(known, reach) for reach in reaches]
 
 
 def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
-    """Return the sight of a reach. `scopes`: number and name of each scope."""
+    """Return the SQL conditions of a search filter. `scopes`: number and name of each scope."""
     return PassageSight(reach, scopes_seen([(number, scope) for number, scope in known], reach))
 
 
 def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
-    """Return the sight of each reach, and read the state of the index, in one round trip."""
+    """Return the SQL conditions of each search filter and the state of the index, in one round trip."""
     states, known = transaction.together([(ALL_STATES, {}), (ALL_SCOPES, {})])
     note_states(transaction, states)
     return [sight_among(known, reach) for reach in reaches]

@@ -30,14 +30,12 @@ from treering.ports.models import Embedder
 from treering.ports.passages import Reach
 from treering.ports.search import Lag
 from treering.ports.vector_engine import ChosenEngine
-from treering.stores.rows.passage_log import MAX_LOG_ENTRIES, Moment
+from treering.stores.rows.passage_log import MAX_LOG_ENTRIES
 from treering.stores.rows.reach import Scopes
 from treering.stores.rows.stored_vectors import is_damaged
 from treering.stores.rows.upkeep import SHOWN
 from treering.stores.rows.vector_feed import DatabaseFeed, FeedPlace, VectorBodies, short_hash
 from treering.stores.rows.vectors import QUICK, DatabaseVectors, PackedVector
-
-_State = tuple[int, Moment]
 
 _JOINED = (
     "FROM passages p JOIN passage_vectors v ON v.space = p.space AND v.text_id = p.text_id "
@@ -241,7 +239,7 @@ class PostgresVectorRows(PostgresLog):
 
     def state(self) -> Hashable:
         """Return a value that changes with every write."""
-        return _state(self.transaction)
+        return self.transaction.row.sequence, moment_of(self.transaction)
 
     def vectors(self) -> Iterator[tuple[int, bytes]]:
         """Return all vectors of the model, with the numbers of their texts."""
@@ -275,10 +273,6 @@ class PostgresVectorRows(PostgresLog):
         others = "true" if reach.at is not None else "NOT p.live"
         sql = f"SELECT p.key, v.vector {_JOINED} AND {others} AND {seen.sql}"
         return ((key, vector) for key, vector in self.transaction.rows(sql, model=self._model_id, **seen.bindings))
-
-
-def _state(transaction: Transaction) -> _State:
-    return transaction.row.sequence, moment_of(transaction)
 
 
 _STORED = (

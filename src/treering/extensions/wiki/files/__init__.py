@@ -1,1 +1,1 @@
-"""Wiki pages as files: published whole, checked, and what a person changed in them."""
+"""Wiki pages as files: publishing, checks, and people's changes."""

@@ -46,7 +46,7 @@ class FolderChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What becomes of a file: its new text is written, it is up to date, or it contains a person's text."""
+    """The outcome for a file: its new text is written, it is up to date, or it contains a person's text."""
 
     outcome: Literal["written", "unchanged", "conflict"]
     text: str = ""

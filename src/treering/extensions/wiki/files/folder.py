@@ -119,7 +119,7 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _beside(folder: Path, which: str) -> Path:
+def _sibling(folder: Path, which: str) -> Path:
     return folder.with_name(f".{folder.name}.treering-{which}")
 
 
@@ -129,7 +129,7 @@ def _clear(folder: Path) -> None:
     An incomplete one (`part`) has no content of its own. A complete one (`new`) is the new wiki, or the old one after
     the swap; it is removed only if all its files are also in the folder or were written by Treering.
     """
-    part, new = _beside(folder, "part"), _beside(folder, "new")
+    part, new = _sibling(folder, "part"), _sibling(folder, "new")
     restore_after_kill(new, folder)
     if new.is_dir() and not new.is_symlink():
         _check_disposable(new, folder)
@@ -163,7 +163,7 @@ def _discard(place: Path) -> None:
 
 
 def _switch(folder: Path, before: Snapshot, changes: FolderChanges) -> None:
-    part, new = _beside(folder, "part"), _beside(folder, "new")
+    part, new = _sibling(folder, "part"), _sibling(folder, "new")
     _stage(part, folder, before, changes)
     if not folder.exists():
         part.rename(folder)

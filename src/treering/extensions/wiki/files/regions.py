@@ -40,7 +40,7 @@ class PageText:
     entries: str
     """A person's entries of the front matter."""
     open_region: bool = False
-    """Whether a marker has no counterpart; the whole page then counts as written by Treering."""
+    """Whether a marker has no counterpart; the whole page is then treated as written by Treering."""
 
 
 def part(text: str) -> PageText:

@@ -1,1 +1,1 @@
-"""What wiki agents remember of a repository, in a space or in MongoDB."""
+"""The memory of wiki agents about a repository, in a space or in MongoDB."""

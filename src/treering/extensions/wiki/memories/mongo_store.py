@@ -74,7 +74,7 @@ class CollectionState:
 
     @property
     def searched(self) -> str:
-        """How searches are answered."""
+        """The search method."""
         ready = [name for name, state in self.search.items() if state == "ready"]
         return " and ".join(ready) or EXACT
 
@@ -115,7 +115,7 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         """The embedder of the collection."""
         return self._embedder
 
-    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+    def _save(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         clean = replace(
             draft,
             content=_content(draft.content),

@@ -155,7 +155,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
     def _complete(self, repository: WikiRepository, generation: str) -> int:
         return _retried(partial(self._switched, repository, generation))
 
-    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+    def _save(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         return retry_on_conflict(partial(self._store, repository, draft, key))
 
     def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:

@@ -226,7 +226,7 @@ class EmbeddedWikiMemories(ABC):
         content = cut_to_limit(draft.content)
         paths, pages = repository_paths(draft.file_paths), map(str, draft.related_pages)
         fits = replace(draft, content=content, file_paths=tuple(paths), related_pages=tuple(pages))
-        return StoredWikiMemory(self._kept(repository, fits, key), len(content), len(draft.content))
+        return StoredWikiMemory(self._save(repository, fits, key), len(content), len(draft.content))
 
     def search(
         self,
@@ -270,7 +270,7 @@ class EmbeddedWikiMemories(ABC):
         return self._complete(repository, repository.generation)
 
     @abstractmethod
-    def _kept(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
+    def _save(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         """Store a memory unless an active one has the same key; return its id."""
 
     @abstractmethod

@@ -36,7 +36,7 @@ _TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
 
 
 class SqliteReplay(Replay):
-    """`rows.upkeep.Replay` over a connection. `ledger`: the connection to read histories from, if it is another one.
+    """`rows.upkeep.Replay` over a connection. `ledger`: the connection for reading histories, if it differs.
 
     `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
     """

@@ -46,7 +46,7 @@ class WordTables:
         self._table = WordTable()
         self._seen: Moment | None = None
         self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
-        """The last scores. One question is asked for several roles."""
+        """The last scores, because one question is ranked for several roles."""
 
     def rank(
         self,
@@ -59,7 +59,7 @@ class WordTables:
     ) -> tuple[list[Scored], list[Scored]] | None:
         """Rank all current passages (or those `among`) by BM25, and those of places in a role separately.
 
-        Returns `None` for a moment in the past, for which FTS5 is needed.
+        Returns `None` for a moment in the past, which needs FTS5.
         """
         with self._lock:
             if not self._follow(connection):

@@ -328,7 +328,7 @@ def _condition(selection: Selection) -> tuple[Condition, str]:
 
 
 def _seen(selection: Selection) -> Condition:
-    """Return the condition that an object is in a scope that a read at the selection's scope sees."""
+    """Return the condition that the scope of an object is visible at the selection's scope."""
     if selection.descend and selection.scope == ROOT:
         return ALWAYS
     scopes = tuple(lineage(selection.scope))

@@ -162,7 +162,7 @@ def consolidate(
         Option("--keep-passages", metavar="N", min=0, help="Archive the least used passages, down to this number."),
     ] = None,
     keep_mb: Annotated[
-        float | None, Option("--keep-mb", metavar="MB", min=0, help="The same, down to this much text.")
+        float | None, Option("--keep-mb", metavar="MB", min=0, help="Archive passages, down to this size of text.")
     ] = None,
 ) -> None:
     """Merge duplicates and archive entries over a budget.

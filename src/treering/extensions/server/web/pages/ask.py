@@ -280,7 +280,7 @@ def _weighed(hit: ShownHit, arms: Mapping[str, Mapping[str, Any]], explanation: 
 
 
 def _way(names: Sequence[str], hit: ShownHit) -> str:
-    """Return how the graph led to a hit: through another passage of its file, or through named things."""
+    """Return how the graph led to a hit: through another passage of its file, or through entities."""
     *_, before, last = ("", *names)
     if last == hit.title and before.startswith(f"{last} — "):
         return f"It is in the same file as a first result: {before.removeprefix(f'{last} — ')}."

@@ -64,7 +64,7 @@ class WaitingPatch:
 
 @dataclass(frozen=True, slots=True)
 class HealthIssue:
-    """One kind of thing that is not as it should be."""
+    """One kind of problem."""
 
     name: str
     meaning: str
