@@ -677,6 +677,14 @@ def test_a_large_file_is_outlined_in_a_process_that_may_end():
     assert outlines._process._child is not None
 
 
+def test_a_shell_script_is_outlined_in_a_process_that_may_end():
+    outlines = OutlineProcess()
+    with expendable(False):
+        found = outlines.outline("a.sh", LANGUAGE_SAMPLES["a.sh"])
+    assert found == outline("a.sh", LANGUAGE_SAMPLES["a.sh"])
+    assert outlines._process._child is not None
+
+
 def test_threads_may_read_files_at_the_same_time():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(read, [*LANGUAGE_SAMPLES] * 5, [*LANGUAGE_SAMPLES.values()] * 5))
@@ -731,7 +739,7 @@ def test_each_language_reports_what_it_uses_of_which_module(path: str, text: str
 @settings(max_examples=50)
 @given(st.text(max_size=300), st.sampled_from(sorted(LANGUAGE_SAMPLES)))
 def test_uses_of_any_text_are_read_without_an_error(text: str, path: str) -> None:
-    found = outline(path, LANGUAGE_SAMPLES[path] + text)
+    found = outlined(path, LANGUAGE_SAMPLES[path] + text)
     assert found is None or all(line >= 1 and use[1:2] == " " for line, use in found.uses)
 
 

@@ -362,6 +362,9 @@ def _module_doc(page: _Page, symbols: Sequence[Symbol]) -> str:
 SMALL_TEXT = 10_000
 """Characters. The slowest known files of this size take under half a second, so they are parsed without the child."""
 
+_CRASHING = frozenset({"bash"})
+"""Languages that are always parsed in the child: their grammar ends the process for some texts of random characters."""
+
 _CPU_SECONDS = 1
 _CPU_SECONDS_PER_CHAR = 1e-5
 
@@ -381,7 +384,7 @@ class OutlineProcess:
 
     def outline(self, path: str, text: str) -> CodeOutline | OutlineStopped | None:
         """Return the result of `outline`, or why the child was stopped."""
-        if len(text) <= SMALL_TEXT:
+        if len(text) <= SMALL_TEXT and not _may_crash(path, text):
             return outline(path, text)
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
         if is_expendable():
@@ -391,6 +394,11 @@ class OutlineProcess:
         if answer is None:
             return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: indexed as plain lines")
         return _outline_of(json.loads(answer))
+
+
+def _may_crash(path: str, text: str) -> bool:
+    language = language_of(path, text)
+    return language is not None and language.name in _CRASHING
 
 
 def serve() -> None:
