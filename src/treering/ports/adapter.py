@@ -108,7 +108,7 @@ class Vanished:
     origin: str
     moved_to: str | None = None
     was_committed: bool = True
-    """Whether it was not only in a work tree, where a rename can be undone."""
+    """Whether it was committed. A rename that is only in a work tree can be undone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -547,8 +547,8 @@ def _referrers(ledger: _Reads, request: ObjectRequest, altered: Altered) -> dict
 def _objects(ledger: _Reads, identities: Sequence[str], as_of: AsOf, altered: Altered) -> dict[str, Object]:
     """Read objects together, in the order given, except missing and damaged ones."""
     wanted = list(dict.fromkeys(identities))
-    found = ledger.objects_at(wanted, as_of, altered) if wanted else {}
-    return {identity: found[identity] for identity in wanted if identity in found}
+    objects = ledger.objects_at(wanted, as_of, altered) if wanted else {}
+    return {identity: objects[identity] for identity in wanted if identity in objects}
 
 
 def _collect(

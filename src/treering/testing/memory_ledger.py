@@ -186,8 +186,8 @@ class MemoryLedger(LedgerWrites):
         """Return the objects among these ids that existed at a point in history."""
         with self._lock:
             seq = self.sequence(as_of)
-            found = ((identity, self._tables.get_as_of(identity, seq)) for identity in identities)
-            return {identity: item for identity, item in found if item}
+            items = ((identity, self._tables.get_as_of(identity, seq)) for identity in identities)
+            return {identity: item for identity, item in items if item}
 
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision, oldest first."""

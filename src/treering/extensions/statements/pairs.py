@@ -9,7 +9,7 @@ from treering.extensions.statements.words import KIN
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads", "disowns"})
 """Cues that announce a change."""
 _PLAIN = TELLING - {"done", "hint", "leads"}
-"""Those that announce it even if the two statements name different things: `the new sofa` may be no other rent."""
+"""Cues that announce it even between different things; with others, `the new sofa` does not change a rent."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
 _MAX_POINTING_TOPICS = 3

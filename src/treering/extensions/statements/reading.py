@@ -175,7 +175,7 @@ def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
 
 
 def _without_cues(text: str, words: LanguageWords) -> str:
-    """Return a text without words that are not what it is about: such as `cancelled`, `I meant` and `the vet says`."""
+    """Return a text without words that are no topics, such as `cancelled`, `I meant` and `the vet thinks`."""
     plain = text.replace("’", "'")
     source = _SOURCE.match(plain)
     if source and (report := words.report.match(plain, source.end())):

@@ -44,7 +44,7 @@ ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
 _MOST_CONFIG = 10_000_000
 _MAX_UNTRACKED = 1_000
-"""Untracked files that are compared with deleted ones; git itself compares no more lines of so many files."""
+"""Untracked files that are compared with deleted ones; git itself compares the lines of no more files."""
 _COMPARED = ("diff", "-M", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules")
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}

@@ -35,7 +35,7 @@ UNATTENDED = (
     *("CODEX_THREAD_ID", "COPILOT_AGENT", "COPILOT_CLI", "CURSOR_AGENT", "GEMINI_CLI", "GOOSE_TERMINAL"),
     *("OPENCODE", "QWEN_CODE"),
 )
-"""Variables that coding agents and CI set for their commands: nobody is there to leave a pager."""
+"""Variables that coding agents and CI set for their commands, which cannot leave a pager."""
 _MIN_COLUMNS = 20
 """Indents are reduced before text becomes narrower."""
 Part = str | tuple[str, str]

@@ -26,7 +26,7 @@ _MIN_SAVED = 1_000
 
 
 def link_nodes_to_sources(writer: BatchWriter, root_read: RootRead, *, patches: Collection[str]) -> list[Receipt]:
-    """Link nodes to their sources, and archive nodes without a subject. `patches`: those of this reading.
+    """Link nodes to their sources, and archive nodes without a subject. `patches`: the patches of this reading.
 
     If there are none and the root is linked to its node, everything was already linked, so nothing is read.
     """
@@ -82,8 +82,8 @@ class _SavedTies:
     def changed_origins(self, ties: Mapping[str, Sequence[str]], patches: Collection[str]) -> frozenset[str] | None:
         """Return the origins of sources whose links may differ from `ties`; `None` if they are unknown.
 
-        These are the sources of other nodes than at the last reading, and those that changed since, or whose links
-        did. After changes of nodes by others, they are unknown.
+        These are the sources of other nodes than at the last reading, and sources that changed since or have changed
+        links. After changes of nodes by others, they are unknown.
         """
         saved = self.engine.ready.read(self._name) if self.engine.ready else None
         if not isinstance(saved, dict):
@@ -137,8 +137,8 @@ class _NodeLinks:
 
     def _links_of_sources(self) -> dict[str, list[Link]]:
         links: dict[str, list[Link]] = {}
-        (found,) = self.ledger.read([ObjectRequest(links=tuple(self.live.values()))])
-        for link in chain.from_iterable(found.links.values()):
+        (answer,) = self.ledger.read([ObjectRequest(links=tuple(self.live.values()))])
+        for link in chain.from_iterable(answer.links.values()):
             links.setdefault(link.target, []).append(link)
         return links
 

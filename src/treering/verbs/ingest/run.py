@@ -366,9 +366,9 @@ class Run:
             )
 
     def _is_undone(self, identity: str) -> bool:
-        """Return whether the files that knowledge cites are again as they were where the branch left its last reading.
+        """Return whether the cited files are again as they were before the branch left its last reading.
 
-        After an amended commit they differ from it.
+        After an amended commit they are not.
         """
         item = self._engine.ledger.get(identity)
         refs = item.evidence_refs if isinstance(item, Knowledge) else ()

@@ -102,7 +102,7 @@ def _with_removed(connection: apsw.Connection, table: str, keys: Collection[int]
     """Return the segments that contain removed passages, which FTS5 lists until it rewrites the segment.
 
     A page of such a list has the size of its numbers in the first byte, and begins with 8 bytes. Its number contains
-    that of the segment, and is beyond those of other pages: https://sqlite.org/src/file/ext/fts5/fts5_index.c.
+    the number of the segment, and is above the numbers of other pages: https://sqlite.org/src/file/ext/fts5/fts5_index.c.
     """
     sql = f"SELECT id, block FROM {table}_data WHERE id >= ?"  # noqa: S608 - our tables
     return {
