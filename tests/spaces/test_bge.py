@@ -1,5 +1,6 @@
 """The built-in embedder, with its real weights."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -132,3 +133,11 @@ def test_the_notices_name_the_very_bytes_that_are_shipped():
     notices = (Path(__file__).parents[2] / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")
     for name in shipped_files.SHA256:
         assert f"`{sha256((SHIPPED / name).read_bytes()).hexdigest()}`" in notices
+
+
+def test_embedding_writes_and_sends_no_telemetry(tmp_path):
+    script = "from treering.extensions.encoder.onnx import BgeSmall; BgeSmall().embed_query('tea')"
+    hidden = ("XDG_CACHE_HOME", "ORT_DISABLE_TELEMETRY")
+    env = {name: value for name, value in os.environ.items() if name not in hidden} | {"HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env=env, check=True)
+    assert not list(tmp_path.rglob("*onnxruntime*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 def load_session(content: bytes) -> InferenceSession:
     """Load a network for concurrent runs of one text each. Raises the errors of `onnxruntime`."""
+    # Read at the first import: without it, onnxruntime 1.32 stores an id of the device and sends telemetry.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     from onnxruntime import InferenceSession, SessionOptions
 
     options = SessionOptions()
