@@ -48,6 +48,15 @@ def test_person_has_statements_of_all_conversations(talks):
     ]
 
 
+@pytest.mark.parametrize(
+    "text", ["Hi Ben! I moved to Leeds", "Thanks, Ben, I moved to Leeds", "I moved to Leeds, Ben."]
+)
+def test_statement_addressed_to_a_person_is_not_about_them(space, text):
+    tell(space, "flat", f"Ada: {text}", "Ben: I prefer tea")
+    assert not [line for line in lines(space, "Ben") if "Leeds" in line]
+    assert [line for line in lines(space, "Ada") if "Leeds" in line]
+
+
 def test_line_cites_a_message_that_can_be_evidence(talks):
     place = talks.person("Ben").lines[0].place
     fact = talks.fact("drink = tea", of="Ben", because=place)

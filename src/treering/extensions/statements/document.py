@@ -181,22 +181,33 @@ def lines_of(ledger: StatementLedger) -> list[Line]:
     return sorted(lines, key=_place)
 
 
+_GREETING = "(?:hi|hey|hello|hiya|dear|morning|thanks|thank you|sorry|ok|okay|oh|yes|no)"
+
+
 def about(lines: Iterable[Line], names: Collection[str]) -> list[Line]:
     """Return the lines about a person with these names: as the owner, as a member of a group, or by name."""
     wanted = {name.casefold() for name in names}
-    named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)")
-    return [line for line in lines if any(_concerns(part, line.partner, wanted, named) for part in line.parts)]
+    name = rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(wanted)))})(?!\w)"
+    named, addressed = (
+        re.compile(name),
+        re.compile(rf"^(?:{_GREETING},? )?{name}!|^{_GREETING},? {name}|, {name}[.!?]*$"),
+    )
+    return [
+        line for line in lines if any(_concerns(part, line.partner, wanted, named, addressed) for part in line.parts)
+    ]
 
 
-def _concerns(part: Part, partner: str, names: Collection[str], named: re.Pattern[str]) -> bool:
-    """Return whether a statement, or one that it replaced, is about a person.
+def _concerns(
+    part: Part, partner: str, names: Collection[str], named: re.Pattern[str], addressed: re.Pattern[str]
+) -> bool:
+    """Return whether a statement, or one that it replaced, is about a person, who is not only `addressed` in it.
 
     A plan of a group concerns its author and who agreed or asked.
     """
     one = part.statement
     others = [one.agreed_by or partner] if part.section in _PLANS else []
     people = [each.owner or each.author for each in (one, *part.earlier)] + ([] if one.owner else others)
-    text = f"{one.text} {part.context}".casefold()
+    text = f"{addressed.sub('', one.text.casefold())} {part.context.casefold()}"
     return any(person.casefold() in names for person in people) or named.search(text) is not None
 
 
