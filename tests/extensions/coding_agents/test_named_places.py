@@ -63,6 +63,7 @@ def folder(tmp_path_factory):
             "examples/orders.py": "from acme.orders import total\n",
             "tests/test_upload.py": TESTS,
             "server/listen.go": SERVER,
+            "root.go": "package acme\n\nfunc Root() error {\n\treturn nil\n}\n",
             **{f"src/acme/part{number}/part.py": PLAIN for number in range(3)},
             "docs/guide.md": "# Guide\n\nRead this.\n\n## Uploads\n\nSend a file.\n\n## Orders\n\nAdd them.\n",
         }
@@ -232,6 +233,20 @@ net/http.serve()
 \t/usr/local/go/src/net/http/upload.go:2 +0x5d0
 """
     assert places(space, prompt) == ["server/listen.go:5", "server/listen.go:11"]
+
+
+def test_frame_of_a_downloaded_package_is_a_file_at_the_top(space):
+    prompt = "panic: no\n\t/go/pkg/mod/example.org/acme@v1.8.0/root.go:4 +0x1\n\t/go/pkg/mod/other/root.go:4 +0x1\n"
+    assert places(space, prompt) == ["root.go:4"]
+
+
+def test_decision_that_cites_a_named_line_comes_first(folder):
+    with open_space(f"sqlite:{folder.parent}/decided.db") as space:
+        space.ingest("repo", input={"path": str(folder)})
+        space.asked_from(folder).decide("Send each file again three times.", because="src/acme/upload.py:10-13")
+        decision, place = pointers(space, "look at src/acme/upload.py:12, why is there a loop?")
+    assert decision.text.startswith("Decision: Send each file again three times.")
+    assert place.text.startswith("src/acme/upload.py:12")
 
 
 def test_line_without_words_is_shown_by_its_definition(space):

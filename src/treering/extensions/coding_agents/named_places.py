@@ -35,6 +35,8 @@ _MENTION = re.compile(
     r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w+(?:\.\w+)*))?)?"
 )
 """A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
+_VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
+"""The folder of a downloaded package: `cobra@v1.8.0`, `serde-1.0.197`."""
 _FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
 """Words of the output of a program that failed."""
 _WORD = re.compile(r"\w\w")
@@ -69,6 +71,14 @@ class NamedPlace:
     def path(self) -> str:
         """The path of the file in its repository."""
         return _path(self.source)
+
+    @property
+    def segment_ids(self) -> frozenset[str]:
+        """The ids of the segments with the line."""
+        lines = ((one, one.locator) for one in self.source.segments)
+        return frozenset(
+            one.segment_id for one, at in lines if isinstance(at, Lines) and at.start <= self.line <= at.end
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +220,8 @@ def _is_meant(mention: Mention, path: Sequence[str], shared: int) -> bool:
     A file may be named by the end of its path, from a folder above the repository, or in an installed package.
     """
     if shared == len(mention.parts) or shared == len(path) > 1:
+        return True
+    if shared == len(path) and _VERSIONED.search(mention.parts[-shared - 1]):
         return True
     return mention.path.startswith("/") and shared > 1 and path[-shared - 1] in _SOURCE_FOLDERS
 
