@@ -105,7 +105,7 @@ class TestSources:
         told = note(space, "The port is 8080.", origin="port.md")
         space.crystallize("source", input={"id": told["source_id"], "status": "archived"})
         assert status(space, told["source_id"]) == "archived"
-        with pytest.raises(InvalidInput, match="archived already"):
+        with pytest.raises(InvalidInput, match="is already archived"):
             space.crystallize("source", input={"id": told["source_id"], "status": "archived"})
 
     def test_an_invalid_source_that_states_something_new_is_kept_up_to_date_and_states_nothing(self, space, tmp_path):

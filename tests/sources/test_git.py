@@ -1,6 +1,7 @@
 import os
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,15 @@ def test_renames_in_the_work_tree_are_found_before_a_commit(scratch):
     moved = open_repository(scratch.folder).renames_in_work_tree(before)
     assert moved == {"a.txt": "staged [1].txt", "b.txt": "deep/unstaged \u00fc*.txt"}
     assert (scratch.folder / ".git/index").read_bytes() == index
+
+
+def test_renames_are_found_if_temporary_files_are_in_the_work_tree(scratch, monkeypatch):
+    first = scratch.commit({"old.py": "".join(f"line_{number} = {number}\n" for number in range(20))})
+    temporary = scratch.folder / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    (scratch.folder / "old.py").rename(scratch.folder / "new.py")
+    assert open_repository(scratch.folder).renames_in_work_tree(first) == {"old.py": "new.py"}
 
 
 def test_renames_are_found_next_to_a_nested_repository_and_in_a_sparse_checkout(scratch, tmp_path):

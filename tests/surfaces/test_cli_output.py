@@ -94,6 +94,10 @@ def interrupted_job(counts, *, total=None, items=()):
             "Saved 312 of 487 files; run the command again to continue.",
         ),
         (
+            interrupted_job({"removed": 5, "created": 8}, total=10),
+            "Saved 8 of 10 files; run the command again to continue.",
+        ),
+        (
             interrupted_job({"updated": 1, "created": 1}, items=(ItemResult(origin="repo:/acme", outcome="updated"),)),
             "Saved 1 file; run the command again to continue.",
         ),

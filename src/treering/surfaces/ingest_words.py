@@ -41,7 +41,8 @@ def saved_in_words(job: JobRow | None) -> str:
     """Return what an interrupted ingest saved. `job`: its job, or `None` if it wrote none."""
     if job is None or not (saved := job.counts.keys() & _SAVED):
         return "Nothing was saved."
-    number = sum(job.counts[outcome] for outcome in {*saved, "unchanged"} & job.counts.keys())
+    present = {*saved, "unchanged"} - {"removed"}  # the total counts no removed files
+    number = sum(job.counts.get(outcome, 0) for outcome in present)
     number -= any(map(is_map, job.items))
     files = counted_things(job.total or number, _THINGS.get(job.mode, "item"))
     return f"Saved {f'{number:,} of ' if job.total else ''}{files}; run the command again to continue."

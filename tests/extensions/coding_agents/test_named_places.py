@@ -192,6 +192,10 @@ def test_longer_end_of_a_path_names_one_of_many_files(space):
     assert places(space, "simplify part1/part.py") == ["src/acme/part1/part.py"]
 
 
+def test_very_long_number_is_no_line(space):
+    assert places(space, f"why does total fail in orders.py:{'1' * 5_000}") == ["src/acme/orders.py"]
+
+
 def test_unknown_and_generated_names_are_no_places(space):
     assert places(space, "simplify missing.py, e.g. node.js or 1.2.x") == []
 

@@ -32,7 +32,8 @@ _SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
 _MENTION = re.compile(
     r"(?<![\w.@+~/\\-])(?P<path>(?:[A-Za-z]:)?[\w.@+~/\\-]*[\w-]\.[A-Za-z]\w{0,7})(?![\w/\\])"
     r"(?:::(?P<test>\w+(?:(?:::|\.)\w+)*)"
-    r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d+)(?:[:,]\d+)?(?:[:,]? ?in ['`]?(?P<name>\w+(?:\.\w+)*))?)?"
+    r"|(?::|#L|\(|\"?,?(?: on| at)? line )(?P<line>\d{1,9})(?!\d)(?:[:,]\d+)?"
+    r"(?:[:,]? ?in ['`]?(?P<name>\w+(?:\.\w+)*))?)?"
 )
 """A file as people and tools name it: `src/app.py`, `a.test.ts:12:3`, `t.py::TestA::test_b`, `File "a.py", line 3`."""
 _VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
@@ -107,6 +108,11 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
     is_output = len(frames) > 1 or (bool(frames) and _FAILED.search(prompt) is not None)
     once = {(one.source.id, one.line): one for one in places}
     return NamedPlaces([*once.values()], "" if is_output else _without(prompt, known))
+
+
+def names_file(text: str) -> bool:
+    """Return whether a text contains a name that may be that of a file."""
+    return _MENTION.search(text) is not None
 
 
 def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:

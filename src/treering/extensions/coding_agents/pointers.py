@@ -9,7 +9,13 @@ from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.governing import call_on, held_rules
-from treering.extensions.coding_agents.named_places import NamedPlace, NamedPlaces, definitions_of, places_named
+from treering.extensions.coding_agents.named_places import (
+    NamedPlace,
+    NamedPlaces,
+    definitions_of,
+    names_file,
+    places_named,
+)
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.question import asks
@@ -75,7 +81,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(_names_in(output))
+    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names) or names_file(output)
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []

@@ -68,7 +68,7 @@ def run(word: str) -> int:
     try:
         off = word in Settings.read(folder=_folder(given)).hooks_off
         answer = _EMPTY if off else _ANSWERS[word](given)
-    except (TreeringError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - a failing hook must not stop a session
         sys.stderr.write(f"treering: {visible(str(error))}\n")
         answer = _EMPTY
     sys.stdout.write(f"{visible_json(json.dumps(answer))}\n")

@@ -32,7 +32,7 @@ _OWN = re.compile(r"\bi (?:\w+ )?(?:said|say|told \w+|asked|wrote|meant)\W*$")
 _FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|me|we|we['’]\w+|us|our|mine|ich|mein\w*|yo|mi)(?!\w)")
 _ADDRESSED = re.compile(rf"{_FIRST_PERSON.pattern}|(?<!\w)(?:you|your)(?!\w)")
 _SPEECH = re.compile(
-    r"(?<![\w'’])(?P<who>(?!(?i:i|we|you)\b)[\w-]+)(?P<is>['’]s)? "
+    r"(?<![\w'’-])(?P<who>(?!(?i:i|we|you)\b)[\w-]+)(?P<is>['’]s)? "
     r"(?P<verb>(?:(?:was|were|is) )?\w+(?: it)?)(?: (?:to )?(?:me|us))?[,:] "
     r"(?P<speech>(?i:i|i['’]\w+|my|we|we['’]\w+) .+?)(?P<own>,? (?:and|but|so) (?i:i) (?:said|told|was) .+)?$"
 )
@@ -50,7 +50,7 @@ _SENDERS_OWN = re.compile(
 )
 _GOES_ON = re.compile(r" ([^\W\d_a-z]?[a-z]\w+)")
 _SENDER = re.compile(
-    rf"(?:from|what|by|mail of|message of|von|de) ({_NAME})|({_NAME}) (?:sent|wrote|said|says|schrieb|:)"
+    rf"(?:from|what|by|mail of|message of|von|de) ({_NAME})|(?<![\w'’-])({_NAME}) (?:sent|wrote|said|says|schrieb|:)"
 )
 _HEADER = re.compile(rf"(?i:from|von|de):\s*({_NAME})[^:]*")
 _FORWARD = re.compile(r"-{2,} ?(?:forwarded|original|weitergeleitet|begin)[^\n]*", re.IGNORECASE)

@@ -8,6 +8,7 @@ environment (`git_process`), and every list is read NUL-separated.
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -203,7 +204,10 @@ class GitRepository:
         files = [name for name in untracked if not name.endswith(b"/")]
         if 0 < len(files) <= _MAX_UNTRACKED:
             noting = ("add", "--intent-to-add", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
-            self._run("--literal-pathspecs", *noting, top=self.top, given=b"\0".join(files))
+            # From the top, because git runs in a temporary folder, which may itself be in the work tree.
+            given = b"\0".join(b":(top,literal)" + name for name in files)
+            with suppress(Unavailable):  # a file was deleted meanwhile
+                self._run(*noting, top=self.top, given=given)
         listing = self._run(*_COMPARED, "--name-status", "--diff-filter=R", "-z", before, "--", top=self.top)
         return {one.before: one.path for one in _changes(iter(listing.split(b"\0")))}
 
