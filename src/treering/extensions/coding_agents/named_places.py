@@ -111,7 +111,7 @@ def places_named(call: Call, prompt: str) -> NamedPlaces:
 
 
 def names_file(text: str) -> bool:
-    """Return whether a text contains a name that may be that of a file."""
+    """Return whether a text may name a file."""
     return _MENTION.search(text) is not None
 
 

@@ -240,7 +240,7 @@ def _fall(first: int, second: int) -> float:
 
 
 def _topics_of_message(ledger: StatementLedger, one: Statement) -> frozenset[str]:
-    """Return what the message of a statement is about, with the name of its author."""
+    """Return the topics of a statement's message, and the words of its author's name."""
     return topics_of(one.author).union(*(each.topics for each in ledger.stated_in(one.message)))
 
 

@@ -92,8 +92,7 @@ class EdgeRun:
         """Find nodes by number: return the positions of those that exist, and the start and number of their ends."""
         if not self.size:
             return _NOWHERE, _NOWHERE, _NOWHERE
-        # The type of the nodes, because numpy would otherwise convert all of them.
-        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
+        wanted = _as_stored(numbers)
         place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
         known = np.flatnonzero(self.nodes[place] == wanted)
         starts = self.bounds[place[known]].astype(np.int64)
@@ -104,6 +103,11 @@ _NO_NODE = 2**32 - 1
 _NOWHERE: Places = np.zeros(0, np.int64)
 # By tie: 1 if an edge out of an entity or object leads to another one, 0 if it leads to a passage.
 _LEADS_TO_NODE = np.array([tie in (EdgeType.FACT, EdgeType.FORM, EdgeType.LINK) for tie in EdgeType], np.int64)
+
+
+def _as_stored(numbers: Places) -> Words32:
+    """Return numbers of nodes in the type of stored ones, because numpy would otherwise convert all of these."""
+    return np.minimum(numbers, _NO_NODE).astype(np.uint32)
 
 
 def run_of(parts: Sequence[Ends]) -> EdgeRun:
@@ -355,7 +359,7 @@ class _DeadEnds:
 
     def degrees(self, numbers: Places) -> Places:
         """Count the ends out of nodes by number."""
-        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
+        wanted = _as_stored(numbers)
         counts: Places = np.searchsorted(self.nodes, wanted, "right") - np.searchsorted(self.nodes, wanted)
         return counts
 
@@ -450,20 +454,14 @@ class _Rows:
 
     def degrees(self, keys: Keys, allowed: npt.NDArray[np.bool_] | None) -> Places:
         """Count the edges out of passages; `allowed` is a mask of visible scopes."""
-        known, rows = self.find(keys)
-        if allowed is not None:
-            seen = allowed[self.scopes[rows]]
-            known, rows = known[seen], rows[seen]
+        known, rows = self._visible(keys, allowed)
         counts = np.zeros(len(keys), np.int64)
         counts[known] = layout_of(self.buffer, self.starts[rows]).nodes
         return counts
 
     def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_] | None) -> Edges:
         """Return the edges out of passages; `given` are their positions in the request."""
-        known, rows = self.find(keys)
-        if allowed is not None:
-            seen = allowed[self.scopes[rows]]
-            known, rows = known[seen], rows[seen]
+        known, rows = self._visible(keys, allowed)
         layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.node_places, layout.nodes)
         references = self.buffer[at]
@@ -504,6 +502,12 @@ class _Rows:
         rows = self.directory[keys[inside]]
         known = np.flatnonzero(rows)
         return inside[known], rows[known].astype(np.int64) - 1
+
+    def _visible(self, keys: Keys, allowed: npt.NDArray[np.bool_] | None) -> tuple[Places, Places]:
+        """Find the rows of keys as `find` does, in the visible scopes."""
+        known, rows = self.find(keys)
+        seen = slice(None) if allowed is None else allowed[self.scopes[rows]]
+        return known[seen], rows[seen]
 
     def _ends(self, rows: Places) -> Places:
         """Return the ends of rows in the buffer."""

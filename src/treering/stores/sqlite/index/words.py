@@ -45,11 +45,8 @@ _FIRST_LIST = 1 << 53
 
 _SEGMENT_BITS = 37
 """The bits of the number of a page below the number of its segment."""
-
-
 _LARGE_SHARE = 1 / 8
-
-
+"""The share of all pages from which segments are large; chosen by erasing from 136,818 passages of code."""
 _ALL_PAGES = 1 << 30
 
 
