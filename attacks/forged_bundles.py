@@ -11,7 +11,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import segment_hash
-from treering.spaces.depots import MANIFEST, Files, depot_at
+from treering.extensions.sharing.depots import MANIFEST, Files, depot_at
 
 EVIL = "e" * 32
 """The name of the forged place: it comes behind most others."""

@@ -8,9 +8,9 @@ import treering
 from benchmarks.figures import Figure, Row
 from benchmarks.plan import Plan, workplace
 from treering.core.writing.versions import linked_by_id
+from treering.extensions.sharing.bundles import packed
+from treering.extensions.sharing.merging import entries, merge_ledger
 from treering.ports.ledger import Ledger
-from treering.spaces.bundles import packed
-from treering.spaces.merging import entries, merge_ledger
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 

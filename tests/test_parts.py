@@ -15,6 +15,7 @@ from treering.registry import EXTENSIONS
 
 HERE = Path(__file__).parent
 COMMANDS = {
+    "sharing": {"diff", "merge", "sync"},
     "projects": {"supervise"},
     "discussions": {"discussion"},
     "client": set(),
@@ -37,6 +38,8 @@ GO_WITH = {
 USED_BY_THE_PROGRAM = {"code", "mcp", "server"}
 """Extensions that `without_part.py` cannot do without: it ingests a repository, and asks a server."""
 USES = {
+    "sharing": ["sync"],
+    "code": ["hook install", "hook install --sync"],
     "projects": ["supervise"],
     "discussions": ["discussion record", "discussion search"],
     "wiki": ["wiki build", "wiki status"],
@@ -117,6 +120,11 @@ def test_without_a_part_the_commands_of_the_others_work(without):
             if name in gone:
                 assert told["code"] == 2, (use, told)
                 assert "No such command" in told["err"]
+            elif part == "sharing" and use == "hook install --sync":
+                assert (told["code"], told["err"]) == (
+                    2,
+                    "error: Hooks that sync need the extension 'sharing', which is missing.\n",
+                )
             elif "discussions" in {part, *gone} and use == "session keep":
                 assert (told["code"], told["err"]) == (
                     2,

@@ -40,6 +40,9 @@ COMMANDS = {
     "wiki status": "wiki status",
     "workflow run": "workflow run flow.yaml",
     "workflow run on messages": "workflow run flow.yaml --messages messages.json",
+    "sync": "sync ./shared",
+    "hook install": "hook install",
+    "hook install --sync": "hook install --sync ./shared",
     "connect": "connect claude-code --print",
     "session keep": "session keep --now messages.json",
 }

@@ -26,10 +26,10 @@ from attacks.forged_bundles import (
     sealed,
 )
 from treering.core.errors import TreeringError
+from treering.extensions.sharing.depots import MANIFEST
+from treering.extensions.sharing.merging import entries
+from treering.extensions.sharing.sync import SyncReport, SyncWishes
 from treering.ports.ledger import Selection
-from treering.spaces.depots import MANIFEST
-from treering.spaces.merging import entries
-from treering.spaces.sync import SyncReport, SyncWishes
 from treering.surfaces.python.space import Space
 
 HONEST = "Bob's note is honest."

@@ -36,6 +36,10 @@ from treering.extensions.projects.spaces import open_projects as open_projects
 from treering.extensions.projects.supervisor import Supervisor as Supervisor
 from treering.extensions.projects.ticket import TicketMemory as TicketMemory
 from treering.extensions.projects.ticket_record import Ticket as Ticket
+from treering.extensions.sharing.merging import DiffReport as DiffReport
+from treering.extensions.sharing.merging import MergeReport as MergeReport
+from treering.extensions.sharing.merging import diff as diff
+from treering.extensions.sharing.merging import merge as merge
 from treering.extensions.workflows.catalog import NODE_TYPES as NODE_TYPES
 from treering.extensions.workflows.checking import load
 from treering.extensions.workflows.definition import NodeSettings as NodeSettings
@@ -53,10 +57,6 @@ from treering.ports.models import Reranker as Reranker
 from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.search.packing import ContextPack as ContextPack
-from treering.spaces.merging import DiffReport as DiffReport
-from treering.spaces.merging import MergeReport as MergeReport
-from treering.spaces.merging import diff as diff
-from treering.spaces.merging import merge as merge
 from treering.spaces.transfer import MoveReport as MoveReport
 from treering.spaces.transfer import move as move
 from treering.surfaces.python.space import Space as Space

@@ -12,7 +12,7 @@ from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, status
 from treering.core.errors import InvalidInput
 from treering.extensions.projects.project import ProjectMemory
-from treering.spaces.merging import difference
+from treering.extensions.sharing.merging import difference
 from treering.surfaces.cli import run
 
 

@@ -13,11 +13,11 @@ from space_parts import open_space
 from treering.core.patch import Author
 from treering.extensions.discussions.log import blocks
 from treering.extensions.discussions.memory import DiscussionMemory
+from treering.extensions.sharing.merging import merge_ledger
 from treering.extensions.statements import conversations, saved_links
 from treering.extensions.statements.conversations import conversation_at, forget, said_of
 from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
-from treering.spaces.merging import merge_ledger
 from treering.verbs.ingest.turns import Message
 
 TEXTS = (

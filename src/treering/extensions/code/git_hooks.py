@@ -19,9 +19,8 @@ from treering.extensions.code.file_changes import (
     install_hooks,
     uninstall_hooks,
 )
+from treering.registry import extensions
 from treering.sources.git.repository import GitRepository, open_repository
-from treering.spaces.depots import sync_place
-from treering.spaces.sync import SyncWishes
 from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render_warnings
@@ -65,7 +64,7 @@ def hooks_to_offer(place: Path) -> Iterator[str]:
         installed = [hook.name for hook in hooks_of(top) if hook.state in OURS]
         if not installed:
             yield "To read each commit, merge and checkout as it happens: treering hook install"
-        remote, _ = sync_place("origin", folder=top)
+        remote, _ = _sync_place("origin", top)
         if SENDING not in installed:
             yield (
                 f"To share this memory with everyone who can access {remote}, at each merge and push: "
@@ -86,7 +85,7 @@ def _commands(ingest: tuple[str, ...], sharing: SharingFlags, top: Path) -> Hook
         if sharing.key or sharing.signers:
             raise InvalidInput("--key and --signers need --sync.", hint="Add --sync REMOTE.")
         return HookCommands(ingest)
-    remote, is_folder = sync_place(sharing.sync, folder=top)
+    remote, is_folder = _sync_place(sharing.sync, top)
     files = {"--key": sharing.key, "--signers": sharing.signers}
     for option, file in files.items():
         if file and not file.is_file():
@@ -94,6 +93,19 @@ def _commands(ingest: tuple[str, ...], sharing: SharingFlags, top: Path) -> Hook
     named = [word for option, file in files.items() if file for word in (option, str(file.resolve()))]
     fetch = (*ingest, "--sync", remote, *named)
     return HookCommands(ingest, fetch, (*fetch, "--push"), "" if is_folder else remote)
+
+
+def _sync_place(remote: str, folder: Path) -> tuple[str, bool]:
+    _require_sharing()
+    from treering.extensions.sharing.depots import sync_place
+
+    return sync_place(remote, folder=folder)
+
+
+def _require_sharing() -> None:
+    # Hooks that only ingest work without it.
+    if "sharing" not in {extension.name for extension in extensions()}:
+        raise InvalidInput("Hooks that sync need the extension 'sharing', which is missing.")
 
 
 def remove_hooks(place: Path) -> list[GitHook]:
@@ -153,8 +165,12 @@ def _in_turn(folder: Path, file: Path, work: Callable[[], dict[str, Any]]) -> di
 def _sync(access: Access, sharing: SharingFlags, top: Path, push: bool) -> dict[str, Any]:
     # No user can enter a password here, so ssh must fail. The next push or `treering sync` sends the changes.
     os.environ["SSH_ASKPASS_REQUIRE"] = "never"
-    options, writing = SyncWishes(push=push, key=sharing.key, signers=sharing.signers), WriteFlags()
+    writing = WriteFlags()
     try:
+        _require_sharing()
+        from treering.extensions.sharing.sync import SyncWishes
+
+        options = SyncWishes(push=push, key=sharing.key, signers=sharing.signers)
         with opened(access, writing) as space:
             report = space.sync(sharing.sync, options, folder=top)
             if report.received:

@@ -130,16 +130,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
     ),
-    "diff": (("the differences to a copy", "treering diff .treering/space.db ../copy/.treering/space.db"),),
-    "merge": (("the changes made in a copy", "treering merge ../copy/.treering/space.db"),),
-    "sync": (
-        ("with the remote of this repository", "treering sync"),
-        ("over a shared folder", "treering sync /mnt/team/memory"),
-        (
-            "sign, and accept only changes signed by the team",
-            "treering sync --key ~/.ssh/id_ed25519 --signers team.txt",
-        ),
-    ),
     "export": (("plain files, for storage or moving", "treering export backup/"),),
     "import": (("the same space in another place", "treering import backup/ --space copy"),),
     "vectors": (("embed everything that is pending, now", "treering vectors"),),
@@ -183,7 +173,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": (),
-    "Copy and move a space": ("backup", "move", "export", "import", "diff", "merge", "sync"),
+    "Copy and move a space": ("backup", "move", "export", "import"),
     "Databases and engines": ("unlock",),
     "Other": ("version",),
 }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 from pydantic import BaseModel
 
 from treering.core.audit import Anchor
-from treering.core.errors import InvalidInput, TreeringError
-from treering.core.objects import Channel, Source
+from treering.core.errors import TreeringError
+from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
 from treering.core.writing.draft import ObjectChange
@@ -34,13 +34,12 @@ from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
 
 if TYPE_CHECKING:
-    from treering.core.writing.merging import Merged
     from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
     from treering.extensions.discussions.memory import DiscussionMemory
-    from treering.spaces import merging, sync_home, transfer
-    from treering.spaces import sync as syncing
-    from treering.spaces.merging import MergeReport
-    from treering.spaces.sync import SyncReport, SyncWishes
+    from treering.extensions.sharing import methods as sharing
+    from treering.extensions.sharing.merging import MergeReport
+    from treering.extensions.sharing.sync import SyncReport, SyncWishes
+    from treering.spaces import transfer
     from treering.verbs.crystallize import review
     from treering.verbs.crystallize.submission import WriteReport
     from treering.verbs.lint import erasure, upkeep
@@ -55,9 +54,7 @@ if TYPE_CHECKING:
     QueryReport = ContextReport | BriefReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 else:
     # Imported at their first use: queries do not wait for modules that change a space.
-    merging = LazyModule("treering.spaces.merging")
-    sync_home = LazyModule("treering.spaces.sync_home")
-    syncing = LazyModule("treering.spaces.sync")
+    sharing = LazyModule("treering.extensions.sharing.methods")
     transfer = LazyModule("treering.spaces.transfer")
     review = LazyModule("treering.verbs.crystallize.review")
     erasure = LazyModule("treering.verbs.lint.erasure")
@@ -271,32 +268,14 @@ class Space(EverydayMethods):
 
     def merge(self, other: Address | str) -> "MergeReport":
         """Merge another space into this one; the other is only read."""
-        return merging.merge_into(
-            self.engine.ledger, self.address, other, by=self.engine.author, erasing=self._erase_and_remember
-        )
+        return sharing.merge(self.engine, self.address, other)
 
     def sync(self, remote: str = "", wishes: "SyncWishes | None" = None, *, folder: Path | None = None) -> "SyncReport":
         """Pull others' changes from a git remote or a shared folder, merge them and push yours.
 
         `folder`: the repository of the remote; the default is the working folder.
         """
-        if self.address.file is None:
-            raise InvalidInput(
-                "Only a space in a file syncs.", hint="Merge its file into this space instead: `treering merge`."
-            )
-        ledger, by = self.engine.ledger, self.engine.author
-        wanted = replace(wishes or syncing.SyncWishes(), erasing=self._erase_and_remember)
-        home = sync_home.home_of_syncs(Settings.read().data_dir, self.address.file, merging.log_name(ledger))
-        return syncing.sync(ledger, home, remote, by=by, folder=folder or Path.cwd(), wishes=wanted)
-
-    def _erase_and_remember(self, sources: Sequence[Source], merge: "Callable[[], Merged]") -> "Merged":
-        if not sources:
-            return merge()
-        # Imported here: hardly any merge erases.
-        from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere
-
-        repeated = passages_elsewhere(self.engine, sources)
-        return erase_and_remember(self.engine, sources, merge, repeated=repeated)[0]
+        return sharing.sync(self.engine, self.address, remote, wishes, folder=folder)
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.

@@ -59,10 +59,9 @@ def treering(
 def _add_others(app: typer.Typer) -> None:
     """Add all commands except the verbs; those of extensions last."""
     from treering.surfaces.cli.commands.feedback import add_feedback
-    from treering.surfaces.cli.commands.sharing import add_sharing
     from treering.surfaces.cli.commands.spaces import add_spaces
 
-    for add in (add_reviews, add_feedback, add_spaces, add_sharing):
+    for add in (add_reviews, add_feedback, add_spaces):
         add(app)
     for part in extensions():
         _add_commands_of(part, app)

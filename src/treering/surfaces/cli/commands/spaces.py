@@ -13,10 +13,9 @@ from treering.core.characters import visible_line
 from treering.core.counting import counted_things
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.registry import brought
-from treering.surfaces.cli.commands.sharing import remove_space
 from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands
 from treering.surfaces.cli.printing import line, say, show, terminal
-from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, terminable, watched
+from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, remove_space, terminable, watched
 from treering.system.address import Address, file_address, shown_address
 from treering.system.machine import sync_folder
 from treering.system.settings import Settings

@@ -10,9 +10,9 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.audit import Anchor
+from treering.extensions.sharing.bundles import BundleNote
+from treering.extensions.sharing.depots import Kind
 from treering.sources.reading.folder import read_bytes
-from treering.spaces.bundles import BundleNote
-from treering.spaces.depots import Kind
 from treering.system.machine import replace_file
 
 MAX_STATE_BYTES = 64 << 20

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from examples import team_memory
+from synced_copies import Clone, git, read
 
 import treering
 from sources.git_scratch import Scratch
-from spaces.synced_copies import Clone, git, read
 from treering.core.errors import Denied, InvalidInput
 from treering.core.policy import Policy
-from treering.spaces.merging import difference
-from treering.spaces.sync import SyncWishes
+from treering.extensions.sharing.merging import difference
+from treering.extensions.sharing.sync import SyncWishes
 from treering.testing.builders import ADA
 
 

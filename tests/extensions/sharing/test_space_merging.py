@@ -35,9 +35,9 @@ from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
 from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.versions import same_words
+from treering.extensions.sharing.merging import difference, log_name, merge_ledger
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
-from treering.spaces.merging import difference, log_name, merge_ledger
 from treering.surfaces.cli import run
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock

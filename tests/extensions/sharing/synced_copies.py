@@ -7,8 +7,8 @@ from pathlib import Path
 
 import treering
 from treering.core.patch import AddLink, Erase, Link
+from treering.extensions.sharing.sync import SyncReport, SyncWishes, sync
 from treering.ports.ledger import Selection
-from treering.spaces.sync import SyncReport, SyncWishes, sync
 from treering.testing.builders import ADA, Builder
 from treering.testing.fakes import START, SteppingClock
 

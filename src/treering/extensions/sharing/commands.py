@@ -10,12 +10,13 @@ from typer import Argument, Option, Typer
 from treering.core.counting import counted_things
 from treering.core.errors import TreeringError
 from treering.surfaces.cli.flags import Access, AsJson, add_commands
+from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.cli.session import answer, opened
+from treering.surfaces.cli.session import answer, opened, remove_space
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
-    from treering.spaces.merging import MergeReport
+    from treering.extensions.sharing.merging import MergeReport
 
 
 def add_sharing(app: Typer) -> None:
@@ -32,7 +33,7 @@ def diff(
 
     Reads both without changing them.
     """
-    from treering.spaces import merging
+    from treering.extensions.sharing import merging
 
     report = merging.diff(left, right)
     lines = [line(f"{report.alike} objects are the same; {len(report.differences)} differ.")]
@@ -79,7 +80,7 @@ def sync(
     Pulls others' changes, merges them and pushes yours. Objects that contain
     secrets and private scopes are never sent.
     """
-    from treering.spaces.sync import SyncWishes
+    from treering.extensions.sharing.sync import SyncWishes
 
     options = SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
     address = Settings.read().space_address(access.space or None)
@@ -110,12 +111,6 @@ def _removed_if_new(file: Path | None) -> Iterator[None]:
         raise
 
 
-def remove_space(file: Path) -> None:
-    """Remove the file of a space, with its log."""
-    for end in ("", "-wal", "-shm"):
-        file.with_name(file.name + end).unlink(missing_ok=True)
-
-
 def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
     if not (report.entries or report.created or report.changed or report.erased):
         return [line("Nothing new received.")]
@@ -129,3 +124,20 @@ def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
     summary = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
     lines = [line(f"Received {counted_things(report.entries, 'change')}: {summary}.")]
     return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
+
+
+HELP = CommandHelp(
+    groups={"Copy and move a space": ("diff", "merge", "sync")},
+    examples={
+        "diff": (("the differences to a copy", "treering diff .treering/space.db ../copy/.treering/space.db"),),
+        "merge": (("the changes made in a copy", "treering merge ../copy/.treering/space.db"),),
+        "sync": (
+            ("with the remote of this repository", "treering sync"),
+            ("over a shared folder", "treering sync /mnt/team/memory"),
+            (
+                "sign, and accept only changes signed by the team",
+                "treering sync --key ~/.ssh/id_ed25519 --signers team.txt",
+            ),
+        ),
+    },
+)

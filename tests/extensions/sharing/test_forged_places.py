@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from attacks.forged_bundles import EVIL, FOLDERS, PLACES, REFS, WORDS, bundle, entry, many_places, place, put, sealed
+from synced_copies import Clone, git
 
 import treering
-from spaces.synced_copies import Clone, git
 from treering.core.audit import GENESIS
-from treering.spaces import bundles, sync
-from treering.spaces.depots import MANIFEST
-from treering.spaces.merging import log_name
-from treering.spaces.sync import SyncWishes
+from treering.extensions.sharing import bundles, sync
+from treering.extensions.sharing.depots import MANIFEST
+from treering.extensions.sharing.merging import log_name
+from treering.extensions.sharing.sync import SyncWishes
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from attacks.hostile_repositories import git, repository
 import treering
 from space_parts import note
 from treering.core.errors import Denied, TreeringError, Unavailable
-from treering.spaces.sync_home import home_of_syncs, make_own_folder
+from treering.extensions.sharing.sync_home import home_of_syncs, make_own_folder
 from treering.surfaces.python.space import Space
 from treering.system.git_start import objects_of
 

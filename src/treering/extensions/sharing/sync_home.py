@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from treering.core.errors import Denied, Unavailable
+from treering.extensions.sharing.sync_state import STATE
 from treering.sources.reading.folder import read_bytes
-from treering.spaces.sync_state import STATE
 from treering.system.machine import held_alone, make_folder, own_user, replace_file
 
 _SPACE = "space"

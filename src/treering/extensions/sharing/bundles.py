@@ -18,7 +18,7 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Corrupt, Denied, InvalidInput
 from treering.core.writing.entry_checks import MAX_SEQUENCE
 from treering.core.writing.versions import MergeEntry
-from treering.spaces.depots import MANIFEST, MAX_BUNDLE_BYTES
+from treering.extensions.sharing.depots import MANIFEST, MAX_BUNDLE_BYTES
 from treering.spaces.proof import signed
 from treering.system.proof_checking import NotProven, check_signature
 

@@ -1,7 +1,7 @@
 """Share a memory without a server: each copy of a space writes bundles to a remote, and merges those of others.
 
 At a git remote they are in refs of their own (`refs/treering/<replica>`), else in a shared folder. Each copy writes
-only its own place, so copies need no lock. After an erasure a copy rewrites its bundles (`spaces.bundles`). It
+only its own place, so copies need no lock. After an erasure a copy rewrites its bundles (`bundles`). It
 identifies its own bundles by its state and log, never by the manifest at the remote.
 """
 
@@ -19,8 +19,7 @@ from treering.core.screening import screened
 from treering.core.writing.journal import POLICY_CHANGED
 from treering.core.writing.merging import Parent
 from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
-from treering.ports.ledger import Ledger
-from treering.spaces.bundles import (
+from treering.extensions.sharing.bundles import (
     FORMAT,
     VERSION,
     BundleManifest,
@@ -31,8 +30,8 @@ from treering.spaces.bundles import (
     unpacked,
     written,
 )
-from treering.spaces.depots import MANIFEST, Depot, Files, depot_at, warnings_of
-from treering.spaces.merging import (
+from treering.extensions.sharing.depots import MANIFEST, Depot, Files, depot_at, warnings_of
+from treering.extensions.sharing.merging import (
     Erasing,
     MergeReport,
     entries,
@@ -42,8 +41,9 @@ from treering.spaces.merging import (
     receive,
     waiting_patches,
 )
-from treering.spaces.sync_home import make_own_folder
-from treering.spaces.sync_state import LeftAtRemote, SyncState, read_state, write_state
+from treering.extensions.sharing.sync_home import make_own_folder
+from treering.extensions.sharing.sync_state import LeftAtRemote, SyncState, read_state, write_state
+from treering.ports.ledger import Ledger
 from treering.system.machine import held_alone
 from treering.verbs.envelope import Value
 
