@@ -15,7 +15,7 @@ from treering.registry import EXTENSIONS
 
 HERE = Path(__file__).parent
 COMMANDS = {
-    "sharing": {"diff", "merge", "sync"},
+    "sharing": {"move", "export", "import", "diff", "merge", "sync", "verify"},
     "projects": {"supervise"},
     "discussions": {"discussion"},
     "client": set(),
@@ -38,7 +38,7 @@ GO_WITH = {
 USED_BY_THE_PROGRAM = {"code", "mcp", "server"}
 """Extensions that `without_part.py` cannot do without: it ingests a repository, and asks a server."""
 USES = {
-    "sharing": ["sync"],
+    "sharing": ["sync", "export"],
     "code": ["hook install", "hook install --sync"],
     "projects": ["supervise"],
     "discussions": ["discussion record", "discussion search"],

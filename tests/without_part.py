@@ -41,6 +41,7 @@ COMMANDS = {
     "workflow run": "workflow run flow.yaml",
     "workflow run on messages": "workflow run flow.yaml --messages messages.json",
     "sync": "sync ./shared",
+    "export": "export files",
     "hook install": "hook install",
     "hook install --sync": "hook install --sync ./shared",
     "connect": "connect claude-code --print",

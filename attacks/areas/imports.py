@@ -15,7 +15,7 @@ import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
 from treering.extensions.conversations.exports import read_conversations
-from treering.spaces.transfer import FILES, export_space, import_space
+from treering.extensions.sharing.transfer import FILES, export_space, import_space
 from treering.surfaces.python.space import Space
 
 SECRET = "the launch code is heliotrope"

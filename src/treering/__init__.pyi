@@ -40,6 +40,8 @@ from treering.extensions.sharing.merging import DiffReport as DiffReport
 from treering.extensions.sharing.merging import MergeReport as MergeReport
 from treering.extensions.sharing.merging import diff as diff
 from treering.extensions.sharing.merging import merge as merge
+from treering.extensions.sharing.transfer import MoveReport as MoveReport
+from treering.extensions.sharing.transfer import move as move
 from treering.extensions.workflows.catalog import NODE_TYPES as NODE_TYPES
 from treering.extensions.workflows.checking import load
 from treering.extensions.workflows.definition import NodeSettings as NodeSettings
@@ -57,8 +59,6 @@ from treering.ports.models import Reranker as Reranker
 from treering.ports.models import Usage as Usage
 from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.search.packing import ContextPack as ContextPack
-from treering.spaces.transfer import MoveReport as MoveReport
-from treering.spaces.transfer import move as move
 from treering.surfaces.python.space import Space as Space
 from treering.surfaces.python.space import open_ledger as open_ledger
 from treering.surfaces.python.space import open_space

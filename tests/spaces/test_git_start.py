@@ -29,8 +29,8 @@ KNOWN = {
     "sources/reading/bounded_process.py _started": "Treering itself",
     "extensions/projects/shell_worker.py _start": "what the user configured",
     "surfaces/cli/printing.py page": "the pager of the user",
-    "spaces/proof.py signed": "ssh-keygen",
-    "system/proof_checking.py check_signature": "ssh-keygen",
+    "extensions/sharing/proof.py signed": "ssh-keygen",
+    "extensions/sharing/proof_checking.py check_signature": "ssh-keygen",
 }
 """Every place that starts a program, and which. Another one that starts git is a mistake, whatever it is called."""
 MAY_START = re.compile(rb"subprocess|\bos\b|asyncio")

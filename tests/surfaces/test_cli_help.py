@@ -98,7 +98,7 @@ def test_the_help_of_a_verb_loads_no_tools(verb: str) -> None:
 
 FEATURES = tuple(
     f"treering.extensions.{name}."
-    for name in "checks client coding_agents discussions exams mcp projects server wiki workflows".split()
+    for name in "checks client coding_agents discussions exams mcp projects server sharing wiki workflows".split()
 )
 
 
@@ -131,7 +131,6 @@ NOT_FOR_QUESTIONS = (
     "treering.verbs.lint",
     "treering.core.secrets",
     "treering.surfaces.cli.rendering_changes",
-    "treering.spaces.transfer",
     *FEATURES,
     "treering.extensions.code.parsing",
     "treering.extensions.code.repository",

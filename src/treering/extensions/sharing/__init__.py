@@ -1,1 +1,1 @@
-"""Copies of a space: their differences, merges, and syncs over git or a shared folder."""
+"""Copies of a space: transfers, differences, merges, syncs over git or a shared folder, and proofs of answers."""

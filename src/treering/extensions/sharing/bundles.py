@@ -19,8 +19,8 @@ from treering.core.errors import Corrupt, Denied, InvalidInput
 from treering.core.writing.entry_checks import MAX_SEQUENCE
 from treering.core.writing.versions import MergeEntry
 from treering.extensions.sharing.depots import MANIFEST, MAX_BUNDLE_BYTES
-from treering.spaces.proof import signed
-from treering.system.proof_checking import NotProven, check_signature
+from treering.extensions.sharing.proof import signed
+from treering.extensions.sharing.proof_checking import NotProven, check_signature
 
 FORMAT = "treering-bundles"
 VERSION = 2

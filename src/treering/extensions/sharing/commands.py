@@ -1,18 +1,18 @@
-"""Commands that compare, merge and sync spaces."""
+"""Commands that compare, merge and sync spaces, and check proofs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
 from treering.core.counting import counted_things
-from treering.core.errors import TreeringError
+from treering.core.errors import InvalidInput, TreeringError
 from treering.surfaces.cli.flags import Access, AsJson, add_commands
 from treering.surfaces.cli.help import CommandHelp
-from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.cli.session import answer, opened, remove_space
+from treering.surfaces.cli.printing import IndentedLine, line, say
+from treering.surfaces.cli.session import answer, opened
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def add_sharing(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(app, diff, merge, sync)
+    add_commands(app, diff, merge, sync, verify)
 
 
 def diff(
@@ -99,6 +99,39 @@ def sync(
     answer(access, report, [*lines, *(line(one) for one in report.warnings)])
 
 
+def verify(
+    proof: Annotated[
+        Path | None, Argument(metavar="PROOF", help="The file written by `treering query --proof`.")
+    ] = None,
+    anchor: Annotated[Path | None, Option("--anchor", metavar="FILE", help="The anchor of the space's log.")] = None,
+    clone: Annotated[Path | None, Option("--clone", metavar="FOLDER", help="A clone of the cited repository.")] = None,
+    signers: Annotated[
+        Path | None, Option("--signers", metavar="FILE", help="Accepted signers: an ssh allowed_signers file.")
+    ] = None,
+    checker: Annotated[bool, Option("--checker", help="Print a checker, a program that needs no Treering.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the proof of an answer without the space.
+
+    Exits with 1 if the proof is not valid.
+    """
+    if checker:
+        from treering.extensions.sharing.proof import checker as checker_program
+
+        say(checker_program())
+        return
+    if proof is None:
+        raise InvalidInput(
+            "treering verify needs a proof.", hint="Give the file written by `treering query --proof FILE`."
+        )
+    from treering.extensions.sharing import proof_checking
+
+    facts, problems = proof_checking.verify(proof, anchor, clone, signers)
+    answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
+    if problems:
+        raise Exit(1)
+
+
 @contextmanager
 def _removed_if_new(file: Path | None) -> Iterator[None]:
     """Remove the file of a space if it was created by a command that failed."""
@@ -109,6 +142,12 @@ def _removed_if_new(file: Path | None) -> Iterator[None]:
         if file and is_new:
             remove_space(file)
         raise
+
+
+def remove_space(file: Path) -> None:
+    """Remove the file of a space, with its log."""
+    for end in ("", "-wal", "-shm"):
+        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
@@ -127,8 +166,20 @@ def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
 
 
 HELP = CommandHelp(
-    groups={"Copy and move a space": ("diff", "merge", "sync")},
+    groups={
+        "The four tools": ("verify",),
+        "Copy and move a space": ("move", "export", "import", "diff", "merge", "sync"),
+    },
     examples={
+        "move": (
+            (
+                "to a database; run again to resume",
+                "treering move acme.db 'postgresql://acme@db/team?space=acme'",
+            ),
+            ("back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
+        ),
+        "export": (("plain files, for storage or moving", "treering export backup/"),),
+        "import": (("the same space in another place", "treering import backup/ --space copy"),),
         "diff": (("the differences to a copy", "treering diff .treering/space.db ../copy/.treering/space.db"),),
         "merge": (("the changes made in a copy", "treering merge ../copy/.treering/space.db"),),
         "sync": (
@@ -138,6 +189,12 @@ HELP = CommandHelp(
                 "sign, and accept only changes signed by the team",
                 "treering sync --key ~/.ssh/id_ed25519 --signers team.txt",
             ),
+        ),
+        "verify": (
+            ("the proof of `treering query … --proof answer.proof`", "treering verify answer.proof"),
+            ("also check the cited lines", "treering verify answer.proof --clone ."),
+            ("also check the signature", "treering verify answer.proof --signers allowed_signers"),
+            ("a checker that runs without Treering", "treering verify --checker > check.py"),
         ),
     },
 )

@@ -123,22 +123,7 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("a backup, while others work", "treering backup ~/backups/acme.db"),
         ("replace the last backup", "treering backup ~/backups/acme.db --force"),
     ),
-    "move": (
-        (
-            "to a database; run again to resume",
-            "treering move acme.db 'postgresql://acme@db/team?space=acme'",
-        ),
-        ("back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
-    ),
-    "export": (("plain files, for storage or moving", "treering export backup/"),),
-    "import": (("the same space in another place", "treering import backup/ --space copy"),),
     "vectors": (("embed everything that is pending, now", "treering vectors"),),
-    "verify": (
-        ("the proof of `treering query … --proof answer.proof`", "treering verify answer.proof"),
-        ("also check the cited lines", "treering verify answer.proof --clone ."),
-        ("also check the signature", "treering verify answer.proof --signers allowed_signers"),
-        ("a checker that runs without Treering", "treering verify --checker > check.py"),
-    ),
     "unlock": (
         ("the leases of this space", "treering unlock"),
         ("release the lease for vectors", "treering unlock vectors"),
@@ -167,13 +152,13 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "undo",
     ),
     "Begin": ("try", "init"),
-    "The four tools": ("ingest", "query", "crystallize", "lint", "verify"),
+    "The four tools": ("ingest", "query", "crystallize", "lint"),
     "Coding agents": (),
     "Stay up to date": ("vectors",),
     "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": (),
-    "Copy and move a space": ("backup", "move", "export", "import"),
+    "Copy and move a space": ("backup",),
     "Databases and engines": ("unlock",),
     "Other": ("version",),
 }

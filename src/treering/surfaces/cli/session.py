@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -88,12 +87,6 @@ def prepare(address: Address) -> None:
         make_folder(folder)
         with suppress(FileExistsError):  # written by another process or by a person
             write_new(folder / ".gitignore", _IGNORED.encode())
-
-
-def remove_space(file: Path) -> None:
-    """Remove the file of a space, with its log."""
-    for end in ("", "-wal", "-shm"):
-        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 @contextmanager

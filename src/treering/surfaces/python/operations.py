@@ -6,7 +6,6 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
-from treering.spaces import proof, transfer
 from treering.verbs import feedback
 from treering.verbs.crystallize import review, work_proposals
 from treering.verbs.envelope import Operation
@@ -19,14 +18,11 @@ ON_SPACES: tuple[Operation[Any], ...] = (
     *review.OPERATIONS,
     *feedback.OPERATIONS,
     ERASE,
-    transfer.EXPORT,
-    transfer.IMPORT,
 )
 """Operations on a space as a whole: for the command line, Python, and HTTP if the server grants them."""
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *space_status.OPERATIONS,
-    *proof.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
     work_proposals.PROPOSE,
 )

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
     from treering.extensions.discussions.memory import DiscussionMemory
     from treering.extensions.sharing import methods as sharing
+    from treering.extensions.sharing import transfer
     from treering.extensions.sharing.merging import MergeReport
     from treering.extensions.sharing.sync import SyncReport, SyncWishes
-    from treering.spaces import transfer
     from treering.verbs.crystallize import review
     from treering.verbs.crystallize.submission import WriteReport
     from treering.verbs.lint import erasure, upkeep
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 else:
     # Imported at their first use: queries do not wait for modules that change a space.
     sharing = LazyModule("treering.extensions.sharing.methods")
-    transfer = LazyModule("treering.spaces.transfer")
+    transfer = LazyModule("treering.extensions.sharing.transfer")
     review = LazyModule("treering.verbs.crystallize.review")
     erasure = LazyModule("treering.verbs.lint.erasure")
     upkeep = LazyModule("treering.verbs.lint.upkeep")

@@ -1,23 +1,18 @@
-"""Commands that create, copy, serve and check a space."""
+"""Commands that create, back up and maintain a space."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Exit, Option, Typer
+from typer import Argument, Option, Typer
 
 from treering.core.characters import visible_line
-from treering.core.counting import counted_things
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.registry import brought
-from treering.surfaces.cli.flags import Access, AsJson, WriteFlags, add_commands
+from treering.surfaces.cli.flags import Access, add_commands
 from treering.surfaces.cli.printing import line, say, show, terminal
-from treering.surfaces.cli.session import answer, bars, embed_later, opened, prepare, remove_space, terminable, watched
+from treering.surfaces.cli.session import answer, opened, terminable, watched
 from treering.system.address import Address, file_address, shown_address
-from treering.system.machine import sync_folder
 from treering.system.settings import Settings
 from treering.version import __version__
 
@@ -25,12 +20,10 @@ if TYPE_CHECKING:
     from treering.ports.runtime import Holding
     from treering.surfaces.python.space import Space
 
-Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of the plain files.")]
-
 
 def add_spaces(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(app, try_, init, backup, move, export, import_, vectors, unlock, verify, version)
+    add_commands(app, try_, init, backup, vectors, unlock, version)
 
 
 def try_(
@@ -104,78 +97,6 @@ def backup(
         f"Backed up to {file}: {facts['bytes']} bytes, the audit log verifies up to event {head.seq} ({head.hash})."
     )
     answer(access, facts, [line(message)])
-
-
-def move(
-    source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
-    target: Annotated[str, Argument(metavar="TO", help="The destination: a new file, or a new space of a database.")],
-    as_json: AsJson = False,
-) -> None:
-    """Copy a space to another file or database.
-
-    The copy has the same ids and the same audit log, and is compared with the
-    original, which stays unchanged. Run again to resume an interrupted copy.
-    """
-    from treering.spaces import transfer
-
-    settings = Settings.read()
-    place = settings.space_address(target)
-    prepare(place)
-    with bars() as advance:
-        report = transfer.move(settings.space_address(source), place, progress=advance)
-    facts = {"address": str(place), **report.model_dump()}
-    head = report.head
-    lines = [
-        line(f"Moved to {place}: {_listed(report.counts)}, {report.vectors} vectors."),
-        line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
-    ]
-    answer(Access(as_json=as_json), facts, lines)
-
-
-def export(folder: Folder, access: Access) -> None:
-    """Write a space as plain files into a new folder."""
-    with opened(access) as space:
-        counts = space.export(folder)
-    answer(access, {"folder": str(folder), "counts": counts}, [line(f"Exported to {folder}: {_listed(counts)}.")])
-
-
-def import_(folder: Folder, writing: WriteFlags, access: Access) -> None:
-    """Fill an empty space from an export.
-
-    Keeps the ids and the audit log of the export.
-    """
-    address = Settings.read().space_address(access.space or None)
-    file = address.file
-    if file is None or file.exists():
-        with opened(access, writing, create=True) as space:
-            counts = space.import_from(folder)
-    else:
-        counts = _import_new(folder, file, address, writing)
-    with opened(access, writing) as space:
-        message = f"Imported from {folder}: {_listed(counts)}."
-        answer(access, {"address": str(space.address), "counts": counts}, [line(message)])
-        embed_later(space, writing)
-
-
-def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags) -> dict[str, int]:
-    prepare(address)
-    partial = file.with_name(f".{file.name}.{os.getpid()}.importing")
-    try:
-        with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
-            counts = space.import_from(folder)
-        if file.exists():
-            raise Conflict(
-                f"There is a space at {address} now; another process created it.", hint="Use another address."
-            )
-        partial.rename(file)
-        sync_folder(file.parent)
-    finally:
-        remove_space(partial)
-    return counts
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(counted_things(count, table) for table, count in counts.items())
 
 
 def vectors(
@@ -252,39 +173,6 @@ def unlock(
 def _lease_line(one: "Holding") -> str:
     name, process = visible_line(one.name), one.process
     return f"{name}: held by process {process}, renewed {one.renewed:.0f} s ago, lapses in {one.left:.0f} s."
-
-
-def verify(
-    proof: Annotated[
-        Path | None, Argument(metavar="PROOF", help="The file written by `treering query --proof`.")
-    ] = None,
-    anchor: Annotated[Path | None, Option("--anchor", metavar="FILE", help="The anchor of the space's log.")] = None,
-    clone: Annotated[Path | None, Option("--clone", metavar="FOLDER", help="A clone of the cited repository.")] = None,
-    signers: Annotated[
-        Path | None, Option("--signers", metavar="FILE", help="Accepted signers: an ssh allowed_signers file.")
-    ] = None,
-    checker: Annotated[bool, Option("--checker", help="Print a checker, a program that needs no Treering.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check the proof of an answer without the space.
-
-    Exits with 1 if the proof is not valid.
-    """
-    if checker:
-        from treering.spaces.proof import checker as checker_program
-
-        say(checker_program())
-        return
-    if proof is None:
-        raise InvalidInput(
-            "treering verify needs a proof.", hint="Give the file written by `treering query --proof FILE`."
-        )
-    from treering.system import proof_checking
-
-    facts, problems = proof_checking.verify(proof, anchor, clone, signers)
-    answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
-    if problems:
-        raise Exit(1)
 
 
 def version() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option, Typer
 
 from treering.core.errors import InvalidInput, NotFound
+from treering.registry import load
 from treering.surfaces.cli.failures import EXIT_CODES
 from treering.surfaces.cli.flags import (
     Access,
@@ -94,7 +95,7 @@ def query(
 
     Text is a task to gather context for, unless --mode names another mode.
     """
-    from treering.surfaces.cli.calls import call, prove
+    from treering.surfaces.cli.calls import call
     from treering.surfaces.cli.last_answer import note_answer
     from treering.surfaces.cli.rendering import render
     from treering.surfaces.cli.request import envelope_of, question_from
@@ -116,7 +117,10 @@ def query(
             hint="Give --proof FILE, without --mode.",
         )
     with opened(access) as space:
-        report = prove(space, envelope, proof, sign) if proof else call(space, "query", envelope)
+        if proof:
+            report = load("treering.extensions.sharing.proof_file:prove")(space, envelope, proof, sign)
+        else:
+            report = call(space, "query", envelope)
         note_for_hooks(space.engine, report, envelope.input, in_shell=True)
         note_answer(space.address, report)
     # Search results are short, like those of grep, and agents with a terminal cannot leave a pager.

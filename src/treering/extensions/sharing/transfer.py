@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
+from treering.extensions.sharing.notes import write_notes
 from treering.ports.copying import copy_ledger, copy_vectors, head_of_copy
 from treering.ports.index import CarryingIndex
 from treering.ports.ledger import Ledger, Record
@@ -22,7 +23,6 @@ from treering.ports.runtime import collecting_seldom
 from treering.ports.search import KeptVectors
 from treering.ports.stores import Stores
 from treering.spaces import wiring
-from treering.spaces.notes import write_notes
 from treering.spaces.wiring import Opening, author
 from treering.system.address import Address
 from treering.system.machine import make_folder, private, write_new

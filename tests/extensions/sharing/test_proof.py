@@ -10,9 +10,16 @@ import pytest
 
 from space_parts import decide, note
 from treering.core.errors import Denied, InvalidInput
-from treering.spaces.proof import checker, signed
-from treering.system import proof_checking
-from treering.system.proof_checking import NotProven, canonical, check_clone, check_proof, digest_of, read_proof
+from treering.extensions.sharing import proof_checking
+from treering.extensions.sharing.proof import checker, signed
+from treering.extensions.sharing.proof_checking import (
+    NotProven,
+    canonical,
+    check_clone,
+    check_proof,
+    digest_of,
+    read_proof,
+)
 
 ASKED = {"task": "how often are retries tried?"}
 LINES = "# Retries\n\nRetries are tried three times, and then given up.\n"

@@ -5,7 +5,7 @@ import pytest
 
 from space_parts import decide, note, records, task
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
-from treering.spaces.transfer import FILES
+from treering.extensions.sharing.transfer import FILES
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_an_export_that_fails_leaves_nothing_behind(open_space, filled, tmp_path
     def breaks(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("treering.spaces.transfer._write_blob", breaks)
+    monkeypatch.setattr("treering.extensions.sharing.transfer._write_blob", breaks)
     with pytest.raises(Unavailable, match="No space left"):
         filled.export(tmp_path / "export")
     assert list(tmp_path.iterdir()) == []

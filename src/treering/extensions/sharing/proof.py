@@ -1,6 +1,6 @@
 """An answer with its proof: the cited objects as stored in the ledger, and the audit log from there to its head.
 
-A proof can be checked without the space (`system.proof_checking`): each object by its hash in the log, each text by its
+A proof can be checked without the space (`proof_checking`): each object by its hash in the log, each text by its
 hash in the object, the log by its chain, and cited lines against a clone. The answer itself, which rules select and
 order, is bound by the digest of the whole, and by a signature if there is one.
 """
@@ -18,9 +18,10 @@ from treering.core.canonical import canonical_json, render_time
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.objects import Object, Source, stored_form
 from treering.core.scope import ROOT
+from treering.extensions.sharing import proof_checking
+from treering.extensions.sharing.proof_checking import FORMAT, VERSION, digest_of
 from treering.ports.ledger import ObjectRequest
-from treering.system import git_start, proof_checking
-from treering.system.proof_checking import FORMAT, VERSION, digest_of
+from treering.system import git_start
 from treering.system.settings import login_name
 from treering.verbs.envelope import READS, Call, Operation, Value
 from treering.verbs.query.context import ContextInput, ContextReport, context
@@ -139,4 +140,3 @@ PROVE = Operation(
     prove,
     rights=READS,
 )
-OPERATIONS = (PROVE,)
