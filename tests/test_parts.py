@@ -26,7 +26,7 @@ COMMANDS = {
 }
 """The commands of each part, as `treering --help` names them."""
 GO_WITH = {
-    "statements": {"discussions", "workflows", "client", "wiki"},
+    "statements": {"projects", "discussions", "workflows", "client", "wiki"},
     "documents": {"conversations", "discussions", "workflows", "coding_agents"},
     "conversations": {"discussions", "workflows", "coding_agents"},
     "discussions": {"workflows"},

@@ -8,7 +8,7 @@ from treering.core.objects import Source
 from treering.core.patch import shortened
 from treering.core.screening import instruction_flags
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.retrieval.extraction.extractive import Outcome, Sentence, entities_of, outcomes_of
+from treering.extensions.statements.extractive import Outcome, Sentence, entities_of, outcomes_of
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
 from treering.verbs.crystallize.submission import WriteOptions, submit
 from treering.verbs.envelope import Call

@@ -21,9 +21,9 @@ from treering.core.patch import TITLE, AddLink, Create, Link, Operation, Transit
 from treering.core.scope import ROOT
 from treering.core.secrets.redaction import redact
 from treering.extensions.projects.documents import Document
+from treering.extensions.statements.extractive import best, sentences_of, told
 from treering.ports.adapter import SourceDraft
 from treering.ports.ledger import Selection
-from treering.retrieval.extraction.extractive import best, sentences_of, told
 from treering.verbs.crystallize.drafting import WorkItemFields, draft_activity, draft_work_item
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.engine import Engine

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from treering.core.characters import one_line
 from treering.extensions.statements.contested import contested
+from treering.extensions.statements.extractive import Sort, sort_of, weight_of
 from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.statement import Statement
-from treering.retrieval.extraction.extractive import Sort, sort_of, weight_of
 from treering.retrieval.text.analysis import estimate_tokens
 
 Section = Literal[

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from treering.extensions.statements.extractive import is_notice, split_sentences
 from treering.extensions.statements.words import KIN, LanguageWords
-from treering.retrieval.extraction.extractive import is_notice, split_sentences
 
 UNKNOWN = "someone"
 """The author of quoted words without a name."""

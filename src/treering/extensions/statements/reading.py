@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from treering.extensions.statements.extractive import is_machine, is_notice
 from treering.extensions.statements.forces import force_of
 from treering.extensions.statements.quotes import Clause
 from treering.extensions.statements.sentences import clauses_of
 from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, Statement
 from treering.extensions.statements.values import is_past, values_in
 from treering.extensions.statements.words import LanguageWords, words_for, words_in
-from treering.retrieval.extraction.extractive import is_machine, is_notice
 from treering.retrieval.text.analysis import stem
 
 _VERB = re.compile(

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from treering.extensions.statements.extractive import split_sentences
 from treering.extensions.statements.quotes import MIN_CLAUSE_WORDS, QUOTE, Clause, attributed
 from treering.extensions.statements.statement import SaidMessage
 from treering.extensions.statements.words import LanguageWords
-from treering.retrieval.extraction.extractive import split_sentences
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|\[(?:image|audio|file|video)\b[^\]\n]*\]", re.DOTALL)
 _PRONOUN = r"(?:i|we|he|she|they|i['’]m|i['’]ll|we['’]re)\b"

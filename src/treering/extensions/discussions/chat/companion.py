@@ -9,7 +9,7 @@ from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.memory import Discussion
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, search
-from treering.retrieval.extraction.extractive import says_nothing
+from treering.extensions.statements.extractive import says_nothing
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.ingest.turns import Message
 

@@ -23,7 +23,7 @@ from treering.extensions.discussions.generators.utterances import (
     weight_of_line,
     words_of_line,
 )
-from treering.retrieval.extraction.extractive import (
+from treering.extensions.statements.extractive import (
     Sentence,
     Sort,
     best,

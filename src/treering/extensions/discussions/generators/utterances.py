@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from treering.core.objects import Utterance
 from treering.extensions.discussions.generators.generator import GeneratedMemory
-from treering.retrieval.extraction.extractive import Sentence, sentence_of, sentences_of, split_sentences, told
+from treering.extensions.statements.extractive import Sentence, sentence_of, sentences_of, split_sentences, told
 
 
 def utterances_of(sentences: Sequence[Sentence]) -> tuple[Utterance, ...]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.retrieval.extraction.extractive import Outcome, outcomes_of
+from treering.extensions.statements.extractive import Outcome, outcomes_of
 
 
 @pytest.mark.parametrize(

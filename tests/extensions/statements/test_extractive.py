@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.retrieval.extraction.extractive import (
+from treering.extensions.statements.extractive import (
     WORTH_KEEPING,
     best,
     dated,
