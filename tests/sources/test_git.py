@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from treering.core.characters import printable
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
+from treering.extensions.code.repository.change_statistics import changed_together, often_changed, telling_commits
 from treering.ports.runtime import interruptible
-from treering.sources.git.blobs import changed_together, often_changed, telling_commits
 from treering.sources.git.repository import TreeChange, TreeEntry, open_repository, without_credentials
 
 

@@ -11,6 +11,7 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
 from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents, known_branches, places_of_branches
+from treering.extensions.code.repository.change_statistics import changed_together, often_changed, telling_commits
 from treering.extensions.code.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.extensions.code.repository.repo_selection import (
     Attributes,
@@ -43,13 +44,7 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
 from treering.sources.drafts import Drafting, FileToDraft
 from treering.sources.formats import built_in_formats, over_limit
-from treering.sources.git.blobs import (
-    CommitFiles,
-    blob_id,
-    changed_together,
-    often_changed,
-    telling_commits,
-)
+from treering.sources.git.blobs import CommitFiles, blob_id
 from treering.sources.git.identity import (
     CommitRelation,
     RepositoryIdentity,

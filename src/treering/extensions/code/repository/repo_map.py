@@ -15,11 +15,12 @@ from typing import Any
 
 from treering.core.evidence import Section
 from treering.extensions.code.parsing.languages import counted_language
+from treering.extensions.code.repository.change_statistics import ChangedTogether, PathHistory
 from treering.extensions.code.repository.project_card import card_files, draw_card
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.ports.format import PROSE_SUFFIX
 from treering.retrieval.index.code_names import HAS_HISTORY
-from treering.sources.git.blobs import ChangedTogether, CommitFiles, PathHistory
+from treering.sources.git.blobs import CommitFiles
 from treering.sources.git.repository import TreeEntry
 from treering.sources.manifests import MANIFESTS, read_manifest
 
