@@ -10,7 +10,7 @@ from key_parts import guarded
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
-from treering.surfaces.python.logs import REQUESTS, JsonLines, TextLines, log_format_of
+from treering.extensions.server.request_log import REQUESTS, JsonLines, TextLines, log_format_of
 
 HIDDEN = "zebra"
 

@@ -26,10 +26,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from treering.core.characters import one_line
+from treering.extensions.mcp.deadline import Deadline
 from treering.extensions.mcp.unreadable import readable
 from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import files_of_server
-from treering.surfaces.python.logs import Deadline, log_warnings
+from treering.surfaces.python.logs import log_warnings
 from treering.system.address import Address
 from treering.system.settings import Settings
 from treering.version import __version__

@@ -19,6 +19,7 @@ from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
 from treering.extensions.server.metrics import PATH as METRICS
 from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
+from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.request_guard import RequestGuard
 from treering.extensions.server.running_jobs import RunningJobs
 from treering.extensions.server.served import (
@@ -35,7 +36,6 @@ from treering.extensions.server.verb_routes import McpEndpoint
 from treering.extensions.server.workers import PeriodicChecks, Stop, Workers
 from treering.ports.models import Embedder
 from treering.spaces.wiring import open_access_keys
-from treering.surfaces.python.logs import RecentCalls
 from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
 from treering.system.machine import SystemClock

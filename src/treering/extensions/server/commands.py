@@ -162,8 +162,8 @@ def serve(
         if error.name not in _OF_THE_EXTRA:
             raise
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
+    from treering.extensions.server.request_log import log_format_of
     from treering.ports.runtime import end_loading
-    from treering.surfaces.python.logs import log_format_of
 
     serving = _serving(
         offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all

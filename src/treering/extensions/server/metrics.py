@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treering.core.errors import TreeringError
 from treering.extensions.server.failures import REQUEST_ID
-from treering.surfaces.python.logs import REQUESTS, RequestFields
+from treering.extensions.server.request_log import REQUESTS, RequestFields
 
 PATH = "/metrics"
 

@@ -17,13 +17,13 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.extensions.mcp.deadline import Deadline
 from treering.extensions.server.callers import Bounds, Caller
 from treering.extensions.server.failures import too_many_requests
 from treering.extensions.server.served import ServedSpace
 from treering.extensions.server.workers import Stop
 from treering.ports.runtime import Clock, JobLog, check_between_steps, fresh_id, interruptible, uninterrupted
 from treering.ports.runtime import JobRow as StoredRow
-from treering.surfaces.python.logs import Deadline
 from treering.verbs.catalog import find
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Envelope

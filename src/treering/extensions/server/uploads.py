@@ -23,12 +23,12 @@ from treering.extensions.server.contract import Route, Schema
 from treering.extensions.server.failures import content_type, mislabeled, too_many_requests
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.packed_upload import UploadAdapter
+from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.running_jobs import RunningJobs
 from treering.extensions.server.served import ServerContext
 from treering.extensions.server.verb_routes import SCOPE_PATTERN
 from treering.ports.adapter import NoFiles
 from treering.sources.formats import formats_here
-from treering.surfaces.python.logs import RecentCalls
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import WRITES, Envelope, Value
 from treering.verbs.ingest.report import IngestReport

@@ -21,10 +21,10 @@ from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
 from treering.extensions.server.callers import Bounds, Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, parse_body, read_body
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
+from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.running_jobs import RunningJobs
 from treering.extensions.server.served import ServedSpace, ServerContext
 from treering.extensions.server.workers import Stop
-from treering.surfaces.python.logs import RecentCalls
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
 from treering.verbs.catalog import EXAMPLES, TOOLS

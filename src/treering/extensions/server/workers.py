@@ -16,8 +16,8 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive
 
 from treering.core.errors import TreeringError, Unavailable
+from treering.extensions.mcp.deadline import Deadline
 from treering.ports.runtime import check_between_steps, interruptible
-from treering.surfaces.python.logs import Deadline
 
 _T = TypeVar("_T")
 

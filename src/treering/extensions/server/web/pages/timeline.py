@@ -13,9 +13,9 @@ from anyio import sleep
 from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.scope import ROOT
+from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.web.overview import OBJECTS, OVERVIEW
 from treering.extensions.server.web.view import PageView, Rendered, told_event
-from treering.surfaces.python.logs import RecentCalls
 from treering.verbs.query.recent import RecentChange, RecentReport
 
 _EVENTS = 200
