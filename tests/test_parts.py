@@ -39,7 +39,7 @@ USED_BY_THE_PROGRAM = {"code", "mcp", "server"}
 """Extensions that `without_part.py` cannot do without: it ingests a repository, and asks a server."""
 USES = {
     "sharing": ["sync", "export"],
-    "code": ["hook install", "hook install --sync"],
+    "code": ["hook install", "hook install --sync", "query --proof"],
     "projects": ["supervise"],
     "discussions": ["discussion record", "discussion search"],
     "wiki": ["wiki build", "wiki status"],
@@ -48,6 +48,11 @@ USES = {
     "coding_agents": ["connect", "session keep"],
 }
 """What each part is asked for in `without_part`."""
+WITHOUT_SHARING = {
+    "hook install --sync": "Hooks that sync need the extension 'sharing', which is missing.",
+    "query --proof": "This needs the extension 'sharing', which is missing.",
+}
+"""The errors of options of other commands that need the extension."""
 MENU = {"projects": {"Projects"}, "discussions": {"Discussions"}, "wiki": {"Wiki"}}
 ROUTES = {"projects": "/api/projects/{project_id}/memory/", "discussions": "/v1/chat/completions"}
 
@@ -120,11 +125,8 @@ def test_without_a_part_the_commands_of_the_others_work(without):
             if name in gone:
                 assert told["code"] == 2, (use, told)
                 assert "No such command" in told["err"]
-            elif part == "sharing" and use == "hook install --sync":
-                assert (told["code"], told["err"]) == (
-                    2,
-                    "error: Hooks that sync need the extension 'sharing', which is missing.\n",
-                )
+            elif part == "sharing" and use in WITHOUT_SHARING:
+                assert (told["code"], told["err"]) == (2, f"error: {WITHOUT_SHARING[use]}\n")
             elif "discussions" in {part, *gone} and use == "session keep":
                 assert (told["code"], told["err"]) == (
                     2,

@@ -42,6 +42,7 @@ COMMANDS = {
     "workflow run on messages": "workflow run flow.yaml --messages messages.json",
     "sync": "sync ./shared",
     "export": "export files",
+    "query --proof": "query retries --proof answer.proof",
     "hook install": "hook install",
     "hook install --sync": "hook install --sync ./shared",
     "connect": "connect claude-code --print",

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from treering.core.errors import TreeringError
+from treering.core.errors import InvalidInput, TreeringError
 from treering.surfaces.cli import completing, failures, printing
 from treering.surfaces.cli.printing import clean_terminals, say, tell_crash
 from treering.version import __version__
@@ -111,6 +111,8 @@ def _report(error: Exception, given: Sequence[str]) -> int:
             known = failures.misuse(error)
         case OSError():
             known = failures.blocked(error)
+        case ModuleNotFoundError(name=str(name)) if extension := failures.missing_extension(name):
+            known = InvalidInput(f"This needs the extension {extension!r}, which is missing.")
         case _:
             raise error
     return failures.tell_failure(known, given)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import typer
 
 from treering.core.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.registry import built_in_extensions
 from treering.surfaces.cli.printing import tell, tell_json
 
 EXIT_CODES: Mapping[type[TreeringError], int] = {
@@ -70,6 +71,12 @@ def _mode_hint(message: str) -> str:
     unknown = _NO_COMMAND.match(message)
     verbs = [verb for verb, modes in shipped_modes().items() if unknown and unknown[1] in {mode[0] for mode in modes}]
     return f"Write: {command_for(verbs[0], unknown[1])}" if unknown and verbs else ""
+
+
+def missing_extension(module: str) -> str:
+    """Return the extension that a module belongs to if its folder was deleted; else an empty text."""
+    name = module.removeprefix("treering.extensions.").partition(".")[0]
+    return name if module.startswith("treering.extensions.") and name not in built_in_extensions() else ""
 
 
 def blocked(error: OSError) -> TreeringError:
