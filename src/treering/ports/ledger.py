@@ -430,7 +430,7 @@ class Ledger(Protocol):
         ...
 
     def append(self, part: LedgerPart) -> None:
-        """Append a part of another ledger in one transaction: see `ports.copying`.
+        """Append a part of another ledger in one transaction (`core.writing.copying`).
 
         Raises `Conflict` if the log does not end where the part begins. The appended data is not verified: `verify`
         checks the whole copy.

@@ -15,7 +15,6 @@ from treering.core.scope import is_within
 from treering.core.writing.journal import POLICY, Journal, Notice
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import LedgerWrites, changes_in
 from treering.ports.index import Change
 from treering.ports.ledger import (
     TABLES,
@@ -33,6 +32,7 @@ from treering.ports.ledger import (
     read_one_by_one,
     selects,
 )
+from treering.ports.ledger_writes import LedgerWrites, changes_in
 from treering.ports.runtime import Clock, fresh_id, fresh_salt
 from treering.testing.memory_tables import Tables
 

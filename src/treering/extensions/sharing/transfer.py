@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
+from treering.extensions.sharing.copying import copy_ledger, copy_vectors, head_of_copy
 from treering.extensions.sharing.notes import write_notes
-from treering.ports.copying import copy_ledger, copy_vectors, head_of_copy
 from treering.ports.index import CarryingIndex
 from treering.ports.ledger import Ledger, Record
 from treering.ports.models import Embedder

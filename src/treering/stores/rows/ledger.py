@@ -13,7 +13,6 @@ from treering.core.objects import Channel, Object, ObjectType
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.writing.transaction import missing_patch
-from treering.ports.copying import LedgerWrites, ReadRevision, changes_in
 from treering.ports.index import Change
 from treering.ports.ledger import (
     TABLES,
@@ -31,6 +30,7 @@ from treering.ports.ledger import (
     read_one_by_one,
     selects,
 )
+from treering.ports.ledger_writes import LedgerWrites, ReadRevision, changes_in
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import rows_of
 from treering.stores.rows.log_reads import LogReads

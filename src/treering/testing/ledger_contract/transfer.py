@@ -8,7 +8,7 @@ import pytest
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, InvalidPatch
 from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
-from treering.ports.copying import copy_ledger, part_of
+from treering.extensions.sharing.copying import copy_ledger, part_of
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
 from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of, updating, work_of

@@ -18,7 +18,6 @@ from treering.extensions.postgres.connection.transactions import Row, Transactio
 from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
 from treering.extensions.postgres.ledger.object_reads import ObjectReads, select_named
 from treering.extensions.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
-from treering.ports.copying import ReadRevision, revisions_in
 from treering.ports.ledger import (
     Altered,
     AnchorStore,
@@ -33,6 +32,7 @@ from treering.ports.ledger import (
     noted,
     read_one_by_one,
 )
+from treering.ports.ledger_writes import ReadRevision, revisions_in
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
