@@ -63,7 +63,7 @@ def measure(plan: Plan) -> list[Row]:
         return [Missing(f"truth, {name}", "there are no conversations in this set")]
     scores: dict[str, list[tuple[Conversation, Score]]] = {one.name: [] for one in _SURFACES}
     asked = _Asked()
-    with workplace() as folder, treering.open(str(folder / "truth.db")) as space:
+    with workplace() as folder, treering.open(str(folder / "truth.db"), background=False) as space:
         for conversation in conversations:
             kept = _recorded(space, conversation)
             shown = list(state_lines(kept.state()))
@@ -98,7 +98,7 @@ def _ask(kept: Discussion, questions: Sequence[Question], asked: _Asked) -> None
         places = [hit.first for hit in hits]
         rank = places.index(question.answer) if question.answer in places else len(places)
         if not question.stale:
-            asked.unchanged.append(rank == 0)
+            asked.unchanged.append(places[:1] == [question.answer])
             asked.unchanged_by_score.append(bool(hits) and _first_by_score(hits).first == question.answer)
             continue
         stale = [place for place in question.stale if place in places]

@@ -54,6 +54,59 @@ def test_the_nearest_passages_are_named_and_can_be_opened(code):
     assert opened.missing == ()
 
 
+class Synonyms:
+    """An embedder for which all texts about cats mean one thing, and all others another."""
+
+    model_id, dimension, unrelated_below = "synonyms", 2, 0.6
+
+    def embed_query(self, text):
+        return np.array([1.0, 0.0] if "cat" in text or "feline" in text else [0.0, 1.0], np.float32)
+
+    def embed_documents(self, texts):
+        return np.stack([self.embed_query(text) for text in texts])
+
+
+NOTES = ("Hedda is a vegetarian now.", "Zosia paid the deposit.", "The broom is in the shed.")
+UNSHARED = "Where would a feline rest comfortably during winter evenings?"
+"""A question that shares no word with the notes."""
+
+
+@pytest.fixture
+def notes(open_space):
+    """A space with three short notes and their vectors."""
+    space = open_space(embedder=Synonyms())
+    space.ingest("source", input={"items": [{"text": text, "origin": f"{at}.md"} for at, text in enumerate(NOTES)]})
+    space.embed_pending()
+    return space
+
+
+def test_closest_passages_are_listed_as_weak_if_no_word_is_shared(notes):
+    found = notes.query("search", input={"query": UNSHARED})
+    assert {hit.text for hit in found.hits} == set(NOTES)
+    assert all("weak" in hit.flags for hit in found.hits)
+    assert any(warning.startswith("No result answers the question") for warning in found.warnings)
+    pack = context(notes, UNSHARED).pack
+    assert (pack.items, len(pack.recommended_next_reads)) == ((), 3)
+
+
+def test_unknown_single_word_finds_nothing(notes):
+    assert notes.query("search", input={"query": "feline"}).status == "empty"
+
+
+def test_summary_of_an_empty_space_lists_no_closest_passages(space):
+    assert "closest" not in context(space, UNSHARED).pack.summary
+
+
+def test_only_decision_near_a_task_is_packed_whatever_it_cites(notes, tmp_path):
+    (tmp_path / "speed.md").write_text("It is fast.\n")
+    notes.ingest("path", input={"path": str(tmp_path)})
+    cited, *_ = notes.query("search", input={"query": "It is fast."}).hits
+    evidence = {"source_id": cited.object_id, "segment_id": cited.segment_id}
+    decide(notes, "The cat gets a basket", evidence)
+    notes.embed_pending()
+    assert [item.title for item in context(notes, UNSHARED).pack.items] == ["The cat gets a basket"]
+
+
 def test_refused_task_names_places_of_files_with_reasons(code, tmp_path):
     (tmp_path / "film.py").write_text("def film(reel):\n    return reel  # Wind a film onto a reel.\n")
     code.ingest("path", input={"path": str(tmp_path)})
@@ -123,25 +176,13 @@ def test_a_small_space_is_not_expected_to_know_many_words(space):
 
 
 def test_what_vectors_find_near_is_answered_though_it_shares_no_telling_word(open_space):
-    class Synonyms:
-        """An embedder for which all texts about cats mean one thing, and all others another."""
-
-        model_id, dimension, unrelated_below = "synonyms", 2, 0.6
-
-        def embed_query(self, text):
-            return np.array([1.0, 0.0] if "cat" in text or "feline" in text else [0.0, 1.0], np.float32)
-
-        def embed_documents(self, texts):
-            return np.stack([self.embed_query(text) for text in texts])
-
     space = open_space(embedder=Synonyms())
     wanted = note(space, "The cat sat on the mat.", origin="cat")["source_id"]
     for at in range(100):
         note(space, f"Interest rates rose sharply in quarter {at}.", origin=f"bank{at}")
-    asked = "Where would a feline rest comfortably during winter evenings?"
-    assert context(space, asked).status == "empty"
+    assert context(space, UNSHARED).status == "empty"
     space.embed_pending()
-    assert [item.object_id for item in context(space, asked).pack.items] == [wanted]
+    assert [item.object_id for item in context(space, UNSHARED).pack.items] == [wanted]
 
 
 def test_of_the_past_nobody_says_that_nothing_speaks_of_a_task(code):

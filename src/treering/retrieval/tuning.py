@@ -223,6 +223,8 @@ class ReplacingTuning(NamedTuple):
     covered: float
     missed: float
     fall: float
+    alike: float
+    near: float
     constant: float
 
 

@@ -101,8 +101,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if reach.where != EVERYTHING and (unfiltered := _matches(call, question, replace(reach, where=EVERYTHING))):
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
     # Only what options.descend would show: other scopes are not mentioned.
-    below = _matches(call, question, replace(reach, where=EVERYTHING, descend=True))
-    if below:
+    below = _matches(call, question, replace(reach, descend=True)) - _matches(call, question, reach)
+    if below > 0:
         hint = "There are matches below this scope; set options.descend, or name one of those scopes."
         return Empty(reason="out_of_scope", count=below, hint=hint)
     if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):

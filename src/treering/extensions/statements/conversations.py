@@ -163,8 +163,9 @@ def replaced_turns(
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """The topics of a question, and its past day, if any."""
+    """A question, its topics, and its past day, if any."""
 
+    text: str
     topics: frozenset[str]
     until: date | None
     zone: tzinfo | None
@@ -173,7 +174,7 @@ class _Question:
     def of(cls, question: str, now: datetime) -> "_Question":
         """Read a question."""
         past = (days.last for days in asked_ranges(question, now) if days.last < now.date())
-        return cls(topics_of(question), max(past, default=None), now.tzinfo)
+        return cls(question, topics_of(question), max(past, default=None), now.tzinfo)
 
     def accepts(self, new: Statement) -> bool:
         """Return whether a statement was made before the end of the time that the question is about."""
@@ -231,6 +232,8 @@ def _weight(
         + numbers.known * is_known
         + numbers.covered * len(topics & asked.topics) / count
         + numbers.missed * len(missed & asked.topics) / count
+        + numbers.alike * likeness.cosine(new.text, old.text)
+        + numbers.near * max(likeness.cosine(asked.text, one.text) for one in ledger.stated_in(new.message))
     )
 
 

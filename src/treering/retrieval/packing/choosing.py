@@ -36,9 +36,12 @@ class Beliefs:
         """All of them; some may be in several groups."""
         return [item for item, _ in (*self.by_words, *self.attached, *self.about_files)]
 
-    def about_task(self, citing: Citing, idf: IdfWeights) -> list[tuple[Object, float]]:
-        """Return each one about the task once, with the score of its first group."""
-        by_words = [pair for pair in self.by_words if _is_about_task(pair[0], citing, idf)]
+    def about_task(self, citing: Citing, idf: IdfWeights, *, only: bool) -> list[tuple[Object, float]]:
+        """Return each one about the task once, with the score of its first group.
+
+        `only`: nothing else was found. Then knowledge about files that is near the task in meaning is shown, too.
+        """
+        by_words = [pair for pair in self.by_words if only or _is_about_task(pair[0], citing, idf)]
         unique = {item.id: (item, score) for item, score in reversed((*by_words, *self.attached, *self.about_files))}
         return [*unique.values()][::-1]
 
@@ -55,11 +58,11 @@ def candidates_of(
 
 
 def belief_items(
-    results: TaskResults, candidates: Beliefs, citing: Citing, notes: Mapping[str, str], reach: Reach
+    results: TaskResults, candidates: Beliefs, citing: Citing, notes: Mapping[str, str], reach: Reach, *, only: bool
 ) -> list[UnnumberedItem]:
     """Make the items of the candidates that are about the task. `notes`: by id, why one is not current here.
 
-    Unconfirmed knowledge from a superseded record is left out.
+    `only`: nothing else was found for the task. Unconfirmed knowledge from a superseded record is left out.
     """
     wording = Wording.of(results.question.text)
     trusted = results.beliefs.policy.channel_trust
@@ -68,7 +71,7 @@ def belief_items(
         superseded.setdefault(one.successor, []).append(one.title)
     return [
         belief_item(item, score, citing, wording, trusted, reach, notes.get(item.id, ""), superseded.get(item.id, ()))
-        for item, score in candidates.about_task(citing, results.known.idf)
+        for item, score in candidates.about_task(citing, results.known.idf, only=only)
         if item.status != "candidate" or not notes.get(item.id, "").startswith(SUPERSEDED)
     ]
 

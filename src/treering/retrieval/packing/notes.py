@@ -93,7 +93,8 @@ def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskRes
         words = results.known.words
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
-        return f"No indexed text mentions {missing}.{rest} The closest passages are listed below, without quotes."
+        closest = " The closest passages are listed below, without quotes." if packed.left_out else ""
+        return f"No indexed text mentions {missing}.{rest}{closest}"
     if not packed.unnumbered:
         return "Nothing is stored here for this task."
     counts: dict[str, int] = {}

@@ -74,9 +74,10 @@ class TaskResults:
         """The passages of sources that may be packed.
 
         In a small space every passage is a candidate, so weak ones are omitted. In a large space they are flagged:
-        without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue).
+        without them packs of 4,000 tokens lose 2 % of the evidence (MuSiQue). Unrelated ones only replace an answer.
         """
-        return self._not_weak(self.files) if self.answers and self.known.idf.is_small else list(self.files)
+        only_strong = self.answers and (self.known.idf.is_small or self.sources.unrelated)
+        return self._not_weak(self.files) if only_strong else list(self.files)
 
     @property
     def min_score(self) -> float:

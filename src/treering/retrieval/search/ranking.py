@@ -230,6 +230,8 @@ class Ranking:
     association: Association | None
     beside: Mapping[int, Sequence[int]]
     """The turns before and after turns of a conversation, if they were read."""
+    unrelated: bool
+    """Whether no passage has a word of the question or is near it, so that these are only the nearest."""
 
 
 def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) -> Steps[Ranking]:
@@ -286,12 +288,12 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "arms": {name: len(scores) for name, scores in arms.items()},
         "weights": dict(weights),
         "candidates": len(ranked),
-        "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
+        "unrelated": len(arms.get(VECTORS, {})) - (0 if found.unrelated else len(found.arms.get(VECTORS, {}))),
         "graph": _trace_of(found.association) if found.association else _why_not_walked(reach, kind),
     }
     if quick := question.lag.quick:
         trace["vectors"] = f"{quick} of {question.lag.total} passages still have only a vector of the quick model"
-    return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
+    return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside, found.unrelated)
 
 
 def _with_first(ranked: Sequence[Fused], arm: str, keys: set[int], candidates: Candidates) -> Steps[list[Fused]]:
@@ -352,19 +354,23 @@ class _FirstRanking:
     arms: Arms
     ranked: list[Fused]
     association: Association | None
+    unrelated: bool
 
 
 def _associate(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_FirstRanking]:
     yield from candidates.read(set().union(*arms.values()), in_reach=True)
     near = related(question, arms, candidates)
     ranked = fuse(near, limit=limits.MAX_CANDIDATES_PER_ARM)
+    unrelated = not ranked and kind == "question"
+    if unrelated:
+        near, ranked = arms, fuse(arms, limit=limits.MAX_CANDIDATES_PER_ARM)
     reach = candidates.reach
     # The graph contains only the current state.
-    if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
-        return _FirstRanking(near, ranked, None)
+    if kind == "lookup" or reach.at is not None or reach.withdrawn or unrelated:
+        return _FirstRanking(near, ranked, None, unrelated)
     view: GraphView = yield GraphRequest(reach)
     seeds = [(hit.key, hit.score) for hit in ranked]
-    return _FirstRanking(near, ranked, associate(question.text, question.terms, seeds, view))
+    return _FirstRanking(near, ranked, associate(question.text, question.terms, seeds, view), unrelated)
 
 
 def _weights(form: Form | None, found: _FirstRanking, meaning: Meaning | None) -> Mapping[str, float]:

@@ -34,8 +34,9 @@ class Judgement:
         No hit is weak if this is unknown: in reads of the past, or if the index is behind. The question is answered if
         `answered` is true or a hit matched by its id, path or title.
         """
+        unrelated = frozenset(hit.head.key for one in found if one.unrelated for hit in one.hits)
         if not known.idf.weights or question.lag.behind:
-            return cls()
+            return cls(weak=unrelated)
         rankings = [[HitSignals.of(known.idf, question.meaning, hit) for hit in one.hits] for one in found]
         hits = [one for ranking in rankings for one in ranking]
         checked = [one for ranking in rankings for one in ranking[: TUNING.question.first_hits]]
@@ -46,7 +47,7 @@ class Judgement:
         best = max((one.relevance for one in current), default=0.0)
         are_notes = _are_notes(known.idf, hits)
         weak = (one for ranking in rankings for one in _weak(ranking, best, are_notes=are_notes))
-        return cls(True, frozenset(one.hit.head.key for one in weak))
+        return cls(True, unrelated.union(one.hit.head.key for one in weak))
 
 
 def answers(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> bool:

@@ -220,6 +220,8 @@ class Retrieval:
     """The best passage of each further file of a project, best first, if files were requested."""
     resting: Mapping[str, tuple[Head, ...]] = field(default_factory=dict)
     """By source of the candidates, the knowledge with this evidence; empty for a read of the past."""
+    unrelated: bool = False
+    """Whether no hit has a word of the question or is near it, so that these are only the nearest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,9 @@ def retrieval(
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     seen = reader.sequence, reader.policy
-    return Retrieval(tuple(hits), trace, *seen, association, altered, over, cost, files, reader.resting)
+    return Retrieval(
+        tuple(hits), trace, *seen, association, altered, over, cost, files, reader.resting, ranking.unrelated
+    )
 
 
 def read_hits(heads: Sequence[PassageHead], question: Question, reach: Reach) -> Steps[list[Hit]]:

@@ -102,7 +102,7 @@ def render_context(report: "ContextReport", *, fenced: bool, verbose: bool = Fal
         yield line(report.text.rstrip("\n"))
     else:
         yield from _pack(report.pack, verbose=verbose)
-    yield from _ending(report, fenced=fenced)
+    yield from _ending(report, fenced=fenced, has_closest=bool(report.pack.recommended_next_reads))
 
 
 def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
@@ -137,9 +137,12 @@ def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedL
     yield from _ending(report, fenced=fenced)
 
 
-def _ending(report: ReadReport, *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show why a ranked answer is empty, and the answer of the repository map."""
-    yield from _empty(report.empty)
+def _ending(report: ReadReport, *, fenced: bool, has_closest: bool = False) -> Iterator[IndentedLine]:
+    """Show why a ranked answer is empty, and the answer of the repository map.
+
+    `has_closest`: the closest passages are listed, and nothing answers.
+    """
+    yield from _empty(report.empty, has_closest=has_closest)
     for name, lines in report.project_facts():
         yield line(f"The {name}:")
         yield line(_quoted("\n".join(lines), name, fenced=fenced), indent=2)
@@ -370,10 +373,11 @@ def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
         yield line((f"Warning: {', '.join(map(flag_in_words, careful))}", "yellow"), indent=2)
 
 
-def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
+def _empty(empty: Empty | None, *, has_closest: bool) -> Iterator[IndentedLine]:
     if empty:
         reason, hint = _REASONS.get((empty.reason, bool(empty.count)), ("no passage answers this", empty.hint))
-        yield line((f"No results: {reason.format(empty.count)}.", "bold"))
+        if not has_closest:
+            yield line((f"No results: {reason.format(empty.count)}.", "bold"))
         yield line(("hint: ", "yellow"), hint.format(empty.hint.rstrip(".")) or empty.hint)
 
 

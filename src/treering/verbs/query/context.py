@@ -59,7 +59,7 @@ _DEFAULT_TOKENS = 4_000
 
 _NOT_MENTIONED = (
     "The key words of the task do not occur here, or do not occur together. Use names that occur "
-    "here, or try mode search."
+    "here, or add sources that mention it."
 )
 
 
@@ -176,7 +176,7 @@ def _items(
     noted = notes_on(call, candidates.items)
     replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}
     notes = {**noted, **notes_of_replaced_records(candidates.items, records)}
-    beliefs = belief_items(results, candidates, citing, notes, reach)
+    beliefs = belief_items(results, candidates, citing, notes, reach, only=not passages)
     beliefs = [one for one in beliefs if one.item.object_id not in replaced_here]
     return combined(beliefs, passages, resting, results.question, reach)
 
