@@ -61,6 +61,16 @@ def test_few_files_and_other_formats_start_no_child(child, monkeypatch, formats)
     assert child._child is None
 
 
+def test_a_child_starts_before_expected_files_are_read(child):
+    Drafting(ReadLimits(in_child=True), True, formats_here(), expected=1).prepare()
+    assert child._child is None
+    expecting = Drafting(ReadLimits(in_child=True), True, formats_here(), expected=2)
+    expecting.prepare()
+    running = child._child.process
+    assert [(type(one), to_json(one)) for one in expecting.readings(files())] == drafted(files(), in_child=False)
+    assert child._child.process is running
+
+
 def test_a_file_that_ends_the_child_fails_alone(child, monkeypatch):
     monkeypatch.setattr(drafts, "_CHILD", BoundedProcess("dying_drafts"))
     items = files({"1.txt": "One.", "2.txt": "Two.", "bad.txt": "abort"})
