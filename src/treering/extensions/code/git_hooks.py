@@ -21,7 +21,6 @@ from treering.extensions.code.file_changes import (
 )
 from treering.sources.git.repository import GitRepository, open_repository
 from treering.spaces.depots import sync_place
-from treering.spaces.sync import SyncWishes
 from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render_warnings
@@ -151,6 +150,8 @@ def _in_turn(folder: Path, file: Path, work: Callable[[], dict[str, Any]]) -> di
 
 
 def _sync(access: Access, sharing: SharingFlags, top: Path, push: bool) -> dict[str, Any]:
+    from treering.spaces.sync import SyncWishes  # most runs only read files
+
     # No user can enter a password here, so ssh must fail. The next push or `treering sync` sends the changes.
     os.environ["SSH_ASKPASS_REQUIRE"] = "never"
     options, writing = SyncWishes(push=push, key=sharing.key, signers=sharing.signers), WriteFlags()
