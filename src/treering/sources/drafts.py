@@ -20,8 +20,10 @@ from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_
 from treering.sources.formats import draft_file, formats_here
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, expendable
 
-_FILES_READ_HERE = 200
+_FEW_FILES = 200
 """Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them, or before."""
+_GROUPS_READ_HERE = 3
+"""The first groups, while the child starts and drafts those after them."""
 _GROUP_FILES = 64
 _GROUP_BYTES = 1_000_000
 """Enough that a question costs little, and few enough that only some megabytes are held."""
@@ -99,27 +101,23 @@ class Drafting:
         """
         left, count = iter(items), 0
         asking = ThreadPoolExecutor(1)
-        starting: Future[bytes | None] | None = None
         try:
             for item in left:
-                count += isinstance(item, FileToDraft)
-                if starting is None and count and self._is_child_due(count):
-                    starting = self._ask([], asking)
-                is_ready = starting and (starting.done() or count > _FILES_READ_HERE)
-                if starting and is_ready and starting.result() is not None:
+                if self._is_child_due(count):
                     yield from self._read_ahead(chain([item], left), asking)
                 else:
+                    count += isinstance(item, FileToDraft)
                     yield self.reading(item)
         except BaseException:  # Ctrl-C, an error of the caller, or the caller needs no more
             asking.shutdown(wait=False, cancel_futures=True)
-            if starting:
+            if self._is_child_due(count):
                 _CHILD.interrupt()
             raise
         finally:
             asking.shutdown()
 
     def _is_child_due(self, count: int) -> bool:
-        are_many = self.expected > _FILES_READ_HERE or count > _FILES_READ_HERE // 2
+        are_many = self.expected > _FEW_FILES or count > _FEW_FILES // 2
         return are_many and self.limits.in_child and self.formats is formats_here()
 
     def reading(self, item: Reading | FileToDraft) -> Reading:
@@ -142,20 +140,28 @@ class Drafting:
         return replace(reading, knowledge=stated)
 
     def _read_ahead(self, items: Iterable[Reading | FileToDraft], asking: Executor) -> Iterator[Reading]:
-        """Yield readings while the child drafts the next groups of files."""
-        asked: deque[tuple[list[Reading | FileToDraft], Future[bytes | None] | None]] = deque()
-        for group in _groups(items):
-            files = _files_of(group)
-            asked.append((group, self._ask(files, asking) if files else None))
-            if len(asked) > _GROUPS_AHEAD:
-                yield from self._in_order(*asked.popleft())
-        while asked:
-            yield from self._in_order(*asked.popleft())
+        """Yield readings while the child drafts the next groups of files; all are read here if it does not start."""
+        starting = self._ask([], asking)
+        ahead: deque[tuple[Sequence[Reading | FileToDraft], Future[bytes | None] | None]] = deque()
+        for number, group in enumerate(_groups(items)):
+            is_missing = starting.done() and starting.result() is None
+            files = [] if is_missing or number < _GROUPS_READ_HERE else _files_of(group)
+            ahead.append((group, self._ask(files, asking) if files else None))
+            if len(ahead) > _GROUPS_AHEAD:
+                yield from self._in_order(*ahead.popleft(), starting)
+        while ahead:
+            yield from self._in_order(*ahead.popleft(), starting)
 
     def _in_order(
-        self, group: Sequence[Reading | FileToDraft], answer: Future[bytes | None] | None
+        self,
+        group: Sequence[Reading | FileToDraft],
+        answer: Future[bytes | None] | None,
+        starting: Future[bytes | None],
     ) -> Iterator[Reading]:
-        drafted = answer.result() if answer else b"[]"
+        if answer is None or starting.result() is None:
+            yield from map(self.reading, group)
+            return
+        drafted = answer.result()
         outcomes = map(self._alone, _files_of(group)) if drafted is None else iter(ANSWER.validate_json(drafted))
         for item in group:
             yield _reading_of(next(outcomes)) if isinstance(item, FileToDraft) else item

@@ -20,7 +20,6 @@ from treering.verbs.read_reports import Empty, ReadReport
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
 
 if TYPE_CHECKING:
-
     # Not imported at run time: each report would import its verb, and a command shows only one.
     from treering.verbs.query.brief import BriefReport
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
