@@ -103,7 +103,7 @@ class Drafting:
         asking = ThreadPoolExecutor(1)
         try:
             for item in left:
-                if self._is_child_due(count):
+                if isinstance(item, FileToDraft) and self._is_child_due(count):
                     yield from self._read_ahead(chain([item], left), asking)
                 else:
                     count += isinstance(item, FileToDraft)
