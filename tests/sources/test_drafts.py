@@ -27,7 +27,8 @@ def child(monkeypatch):
     """A child of its own, which gets all but the first file."""
     process = BoundedProcess(drafts.__name__)
     monkeypatch.setattr(drafts, "_CHILD", process)
-    monkeypatch.setattr(drafts, "_FILES_READ_HERE", 1)
+    monkeypatch.setattr(drafts, "_FEW_FILES", 1)
+    monkeypatch.setattr(drafts, "_GROUPS_READ_HERE", 0)
     monkeypatch.setattr(drafts, "_GROUP_FILES", 3)
     return process
 
@@ -56,9 +57,26 @@ def test_a_child_drafts_what_is_drafted_here(child):
 
 @pytest.mark.parametrize("formats", [formats_here(), built_in_formats()])
 def test_few_files_and_other_formats_start_no_child(child, monkeypatch, formats):
-    monkeypatch.setattr(drafts, "_FILES_READ_HERE", 100 if formats is formats_here() else 0)
+    monkeypatch.setattr(drafts, "_FEW_FILES", 100 if formats is formats_here() else 0)
     assert len(drafted(files(), in_child=True, formats=formats)) == len(TEXTS)
     assert child._child is None
+
+
+@pytest.mark.parametrize("groups", [1, 2, 9])
+def test_the_first_groups_are_drafted_while_the_child_starts(child, monkeypatch, groups):
+    monkeypatch.setattr(drafts, "_GROUPS_READ_HERE", groups)
+    items = [*files(), Skipped("repo:x#link", "a link"), *files()]
+    assert drafted(items, in_child=True) == drafted(items, in_child=False)
+
+
+def test_a_child_starts_before_expected_files_are_read(child):
+    Drafting(ReadLimits(in_child=True), True, formats_here(), expected=1).prepare()
+    assert child._child is None
+    expecting = Drafting(ReadLimits(in_child=True), True, formats_here(), expected=2)
+    expecting.prepare()
+    running = child._child.process
+    assert [(type(one), to_json(one)) for one in expecting.readings(files())] == drafted(files(), in_child=False)
+    assert child._child.process is running
 
 
 def test_a_file_that_ends_the_child_fails_alone(child, monkeypatch):

@@ -168,3 +168,32 @@ def test_a_verb_takes_no_other_command(capsys: pytest.CaptureFixture[str]) -> No
     assert [*typer.main.get_command(command_line("query")).commands] == ["ingest", "query", "crystallize", "lint"]
     assert run(["query", "--no-such-flag"]) == 2
     assert "--no-such-flag" in capsys.readouterr().err
+
+
+NOT_FOR_WRITING = (
+    "treering.verbs.lint",
+    "treering.verbs.query.context",
+    "treering.retrieval.packing",
+    "treering.retrieval.search.relevance",
+    "treering.spaces.sync",
+    "treering.surfaces.cli.rendering_queries",
+)
+
+
+@pytest.mark.parametrize(
+    "command", [("decide", "Use SQLite", "--no-background"), ("ingest", "notes.md", "--no-background"), ("hook", "run")]
+)
+def test_writing_loads_nothing_that_answers_or_checks(tmp_path: Path, command: tuple[str, ...]) -> None:
+    program = (
+        "import sys; from treering.surfaces.cli import run; run(sys.argv[1:]);"
+        f"print(sorted(name for name in sys.modules if name.startswith({NOT_FOR_WRITING!r})"
+        " and not name.endswith('.extension')))"
+    )
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    environment = {**os.environ, "TREERING_EMBEDDER": "static", "TREERING_SPACE": address}
+    process = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
+    (tmp_path / "notes.md").write_text("Ada Lovelace met Charles Babbage in London.")
+    process(["git", "init", "--quiet"])
+    process([sys.executable, "-m", "treering", "init", "--space", address])
+    done = process([sys.executable, "-c", program, *command])
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -18,8 +18,8 @@ from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.history import LoggedEvent, render_events
 from treering.surfaces.cli.printing import page
-from treering.surfaces.cli.rendering import render_search
 from treering.surfaces.cli.rendering_changes import render_ingest
+from treering.surfaces.cli.rendering_queries import render_search
 from treering.surfaces.cli.session import answer
 from treering.surfaces.ingest_words import duration, ingest_in_words, saved_in_words
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow

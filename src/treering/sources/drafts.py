@@ -6,12 +6,10 @@ files, and the results are equal.
 
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
-from threading import Event
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -22,13 +20,15 @@ from treering.retrieval.index.projection import TextTerms, have_ready, terms_in_
 from treering.sources.formats import draft_file, formats_here
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, expendable
 
-_FILES_READ_HERE = 200
-"""Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them."""
+_FEW_FILES = 200
+"""Drafting them takes as long as a child takes to start (0.5 s of CPU). It is started after half of them, or before."""
+_GROUPS_READ_HERE = 3
+"""The first groups, while the child starts and drafts those after them."""
 _GROUP_FILES = 64
 _GROUP_BYTES = 1_000_000
 """Enough that a question costs little, and few enough that only some megabytes are held."""
-_MAX_ANSWERS = 50
-"""Groups, after which the child is replaced: parsers may leak memory."""
+_MAX_ANSWERS = 200
+"""Groups, after which the child is replaced: parsers leak memory, 0.3 MiB a group. A new child takes 0.6 s of CPU."""
 _GROUPS_AHEAD = 8
 """About as many files as ingest stores in one batch: the child drafts them while the caller stores those before."""
 _CPU_SECONDS = 60
@@ -86,34 +86,39 @@ class Drafting:
     limits: ReadLimits
     redact_secrets: bool
     formats: Formats
+    expected: int = 0
+    """The number of files, if it is known before they are read."""
+
+    def prepare(self) -> None:
+        """Start the child if many files are expected, so that it is ready when they are read."""
+        if self._is_child_due(0):
+            _CHILD.start()
 
     def readings(self, items: Iterable[Reading | FileToDraft]) -> Iterator[Reading]:
         """Yield readings as they are, and for each file its draft, in the order of `items`.
 
         A file that ends the child twice is `Failed`.
         """
-        may_start = self.limits.in_child and self.formats is formats_here()
         left, count = iter(items), 0
-        asking, abandoned = ThreadPoolExecutor(1), Event()
-        starting: Future[list[_Outcome] | None] | None = None
+        asking = ThreadPoolExecutor(1)
         try:
             for item in left:
-                count += isinstance(item, FileToDraft)
-                if may_start and starting is None and count > _FILES_READ_HERE // 2:
-                    starting = asking.submit(self._ask_child, [])
-                if starting and count > _FILES_READ_HERE and starting.result() is not None:
-                    drafting = partial(asking.submit, partial(self._drafts, abandoned=abandoned))
-                    yield from _read_ahead(chain([item], left), drafting)
+                if isinstance(item, FileToDraft) and self._is_child_due(count):
+                    yield from self._read_ahead(chain([item], left), asking)
                 else:
+                    count += isinstance(item, FileToDraft)
                     yield self.reading(item)
         except BaseException:  # Ctrl-C, an error of the caller, or the caller needs no more
-            abandoned.set()
             asking.shutdown(wait=False, cancel_futures=True)
-            if starting:
+            if self._is_child_due(count):
                 _CHILD.interrupt()
             raise
         finally:
             asking.shutdown()
+
+    def _is_child_due(self, count: int) -> bool:
+        are_many = self.expected > _FEW_FILES or count > _FEW_FILES // 2
+        return are_many and self.limits.in_child and self.formats is formats_here()
 
     def reading(self, item: Reading | FileToDraft) -> Reading:
         """Return the draft of a file, or another reading as it is."""
@@ -134,39 +139,49 @@ class Drafting:
         stated = [known if known.about else replace(known, about=item.about) for known in reading.knowledge]
         return replace(reading, knowledge=stated)
 
-    def _drafts(self, files: Sequence[FileToDraft], *, abandoned: Event) -> list[_Outcome]:
-        drafts = self._ask_child(files) if files else []
-        if drafts is None:
-            drafts = [self._alone(file) for file in files if not abandoned.is_set()]
-        return drafts
+    def _read_ahead(self, items: Iterable[Reading | FileToDraft], asking: Executor) -> Iterator[Reading]:
+        """Yield readings while the child drafts the next groups of files; all are read here if it does not start."""
+        starting = self._ask([], asking)
+        ahead: deque[tuple[Sequence[Reading | FileToDraft], Future[bytes | None] | None]] = deque()
+        for number, group in enumerate(_groups(items)):
+            is_missing = starting.done() and starting.result() is None
+            files = [] if is_missing or number < _GROUPS_READ_HERE else _files_of(group)
+            ahead.append((group, self._ask(files, asking) if files else None))
+            if len(ahead) > _GROUPS_AHEAD:
+                yield from self._in_order(*ahead.popleft(), starting)
+        while ahead:
+            yield from self._in_order(*ahead.popleft(), starting)
+
+    def _in_order(
+        self,
+        group: Sequence[Reading | FileToDraft],
+        answer: Future[bytes | None] | None,
+        starting: Future[bytes | None],
+    ) -> Iterator[Reading]:
+        if answer is None or starting.result() is None:
+            yield from map(self.reading, group)
+            return
+        drafted = answer.result()
+        outcomes = map(self._alone, _files_of(group)) if drafted is None else iter(ANSWER.validate_json(drafted))
+        for item in group:
+            yield _reading_of(next(outcomes)) if isinstance(item, FileToDraft) else item
 
     def _alone(self, file: FileToDraft) -> _Outcome:
-        ended = Failed(file.origin, "reading it ended or blocked the process that reads files")
-        return next(iter(self._ask_child([file]) or [_Failed(ended)]))
+        answer = _CHILD.ask(self._question([file]), seconds=_CPU_SECONDS)
+        if answer is None:
+            return _Failed(Failed(file.origin, "reading it ended or blocked the process that reads files"))
+        return ANSWER.validate_json(answer)[0]
 
-    def _ask_child(self, files: Sequence[FileToDraft]) -> list[_Outcome] | None:
-        question = QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
-        answer = _CHILD.ask(question, seconds=_CPU_SECONDS)
-        return None if answer is None else ANSWER.validate_json(answer)
+    def _ask(self, files: Sequence[FileToDraft], asking: Executor) -> Future[bytes | None]:
+        # The thread only passes bytes on, so that the child waits little for its next question.
+        return asking.submit(_CHILD.ask, self._question(files), seconds=_CPU_SECONDS)
 
-
-def _read_ahead(
-    items: Iterable[Reading | FileToDraft], drafting: Callable[[Sequence[FileToDraft]], Future[list[_Outcome]]]
-) -> Iterator[Reading]:
-    """Yield readings while the next groups of files are drafted."""
-    asked: deque[tuple[list[Reading | FileToDraft], Future[list[_Outcome]]]] = deque()
-    for group in _groups(items):
-        asked.append((group, drafting([one for one in group if isinstance(one, FileToDraft)])))
-        if len(asked) > _GROUPS_AHEAD:
-            yield from _in_order(*asked.popleft())
-    while asked:
-        yield from _in_order(*asked.popleft())
+    def _question(self, files: Sequence[FileToDraft]) -> bytes:
+        return QUESTION.dump_json((self.limits, self.redact_secrets, list(files)))
 
 
-def _in_order(group: Sequence[Reading | FileToDraft], answer: Future[list[_Outcome]]) -> Iterator[Reading]:
-    outcomes = iter(answer.result())
-    for item in group:
-        yield _reading_of(next(outcomes)) if isinstance(item, FileToDraft) else item
+def _files_of(group: Sequence[Reading | FileToDraft]) -> list[FileToDraft]:
+    return [one for one in group if isinstance(one, FileToDraft)]
 
 
 def _reading_of(outcome: _Outcome) -> Reading:

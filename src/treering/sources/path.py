@@ -228,7 +228,7 @@ class PathAdapter:
         origins = FileOrigins(self._access, known.repositories)
         if place.is_dir() or place.is_file():
             plan = _planned(place, _Reader(limits, redact_secrets, self._formats), origins, known)
-            return Drafting(limits, redact_secrets, self._formats).readings(_readings(plan))
+            return Drafting(limits, redact_secrets, self._formats, plan.new).readings(_readings(plan))
         gone = [] if place.exists() else _known_as(place, origins, known)
         if gone:
             return iter([Vanished(origin) for origin in gone])
@@ -264,6 +264,8 @@ class _Plan:
     reader: _Reader
     origins: FileOrigins
     own: OwnFilesAround
+    new: int = 0
+    """The number of files that were never read."""
 
     def origin(self, relative: str) -> str:
         return self.origins.origin(self.place / relative) if relative else self.whole
@@ -295,7 +297,9 @@ def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyR
     )
     elsewhere = known.below("file:") if moved else {}
     fingerprints = {**{now: elsewhere[before] for before, now in moved.items()}, **here.fingerprints}
-    return replace(plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}))
+    return replace(
+        plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}), new=len(new)
+    )
 
 
 def _outer_rules(place: Path, access: FileAccess) -> IgnoreRules:

@@ -61,6 +61,14 @@ class BoundedProcess:
                 self._end()
             return answer
 
+    def start(self) -> None:
+        """Start the child, unless this process has one, so that the first question waits less."""
+        if self._lock.acquire(blocking=False):  # otherwise it is answering a question
+            try:
+                self._running()
+            finally:
+                self._lock.release()
+
     def interrupt(self) -> None:
         """End the running question, if there is one: its answer is `None`."""
         if self._child is not None and self._child.owner == os.getpid():

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from treering.core.canonical import PREFIXES, canonical_json
 from treering.core.characters import label, one_line
@@ -20,16 +21,19 @@ from treering.surfaces.cli.receipts import render_drift
 from treering.surfaces.ingest_words import ingest_in_words, searchable_now
 from treering.system.settings import Settings
 from treering.verbs.crystallize.submission import WriteReport
-from treering.verbs.crystallize.work_proposals import WorkProposals
 from treering.verbs.envelope import Report
-from treering.verbs.feedback import FeedbackReport, FeedbackStatus
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome, is_routine
-from treering.verbs.lint.audit import AuditReport
-from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
-from treering.verbs.lint.erasure import ErasureReceipt
-from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
-from treering.verbs.lint.survey import Finding, Severity
 from treering.verbs.short_ids import short_id
+
+if TYPE_CHECKING:
+    # Not imported at run time: an ingest needs none of these verbs.
+    from treering.verbs.crystallize.work_proposals import WorkProposals
+    from treering.verbs.feedback import FeedbackReport, FeedbackStatus
+    from treering.verbs.lint.audit import AuditReport
+    from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
+    from treering.verbs.lint.erasure import ErasureReceipt
+    from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+    from treering.verbs.lint.survey import Finding, Severity
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta", "warning": "yellow"}
 WATCHED_OUTCOMES: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
@@ -45,7 +49,7 @@ _OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S[^\n]*?): (?P<message>.+)", re.DOT
 _MAX_NAMES = 3
 _MAX_REASONS = 8
 _NAME_CHARS = 400
-_SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+_SEVERITIES: "Mapping[Severity, str]" = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 """The style of each severity, the worst first."""
 _VALUE_CHARS = 120
 _MAX_IDS_OF_FINDING = 4
@@ -67,6 +71,17 @@ def render_change(
             yield from render_job(report, ledger)
         case WriteReport():
             yield from render_write(report, ledger, actor=Settings.read().actor, fenced=fenced, verbose=verbose)
+        case _:
+            yield from _render_check(report, fenced=fenced, verbose=verbose)
+
+
+def _render_check(report: Report, *, fenced: bool, verbose: bool) -> Iterator[IndentedLine]:
+    from treering.verbs.feedback import FeedbackReport
+    from treering.verbs.lint.audit import AuditReport
+    from treering.verbs.lint.consolidation import ConsolidateReport
+    from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
+
+    match report:
         case RepairReport():
             yield from render_repairs(report, fenced=fenced)
         case LintReport():
@@ -198,7 +213,7 @@ def render_proposals(
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
 
 
-def render_work_proposals(report: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
+def render_work_proposals(report: "WorkProposals", *, dry_run: bool) -> Iterator[IndentedLine]:
     """Show the proposed work items, and the command that reviews them."""
     known = f"; {report.known} already known" if report.known else ""
     count = len(report.proposed)
@@ -211,7 +226,7 @@ def render_work_proposals(report: WorkProposals, *, dry_run: bool) -> Iterator[I
         yield line("Review them: treering review list")
 
 
-def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
+def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:
     """Show the erased objects, the results of the probes, and copies out of reach."""
     is_short = len(receipt.ids) <= _MAX_ERASED_IDS
     erased = ", ".join(receipt.ids) if is_short else f"{len(receipt.ids)} objects"
@@ -264,13 +279,13 @@ def _side(sign: str, style: str, name: str, value: object) -> Iterator[IndentedL
         yield line((f"{sign} {name}: {text}", style), indent=4)
 
 
-def findings_in_order(reports: Sequence[LintReport]) -> list[Finding]:
+def findings_in_order(reports: "Sequence[LintReport]") -> "list[Finding]":
     """Return the findings of several reports, the worst first."""
     order = list(_SEVERITIES)
     return sorted((one for report in reports for one in report.findings), key=lambda one: order.index(one.severity))
 
 
-def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> Iterator[IndentedLine]:
+def render_findings(reports: "Sequence[LintReport]", *, verbose: bool = False) -> Iterator[IndentedLine]:
     """Show numbered findings, the worst first, each with its explanation and repair."""
     findings = findings_in_order(reports)
     total = sum(sum(report.counts.values()) for report in reports)
@@ -290,7 +305,7 @@ def render_findings(reports: Sequence[LintReport], *, verbose: bool = False) -> 
             yield line((f"The rule {rule} is silenced: {reason}", "dim"))
 
 
-def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLine]:
+def render_repairs(report: "RepairReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show each repair with its outcome and what it changes."""
     if not report.repairs:
         yield line(("Nothing to repair.", "green"))
@@ -308,7 +323,7 @@ def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLi
         yield line("Nothing was changed; --apply makes these changes.")
 
 
-def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
+def render_reindex(report: "ReindexReport") -> Iterator[IndentedLine]:
     """Show the differences between indexes and ledger, and the number of rebuilt passages."""
     yield from (line(("differs: ", "yellow"), one) for one in report.differences)
     if not report.differences:
@@ -319,7 +334,7 @@ def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
         yield line(f"{report.pending_vectors} texts are not embedded yet.")
 
 
-def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
+def render_audit(report: "AuditReport") -> Iterator[IndentedLine]:
     """Show whether the log verifies, and its changes with their authors."""
     if report.verified and report.head:
         yield line(("The audit log verifies", "green"), f" up to event {report.head.seq} ({report.head.hash[:12]}).")
@@ -332,7 +347,7 @@ def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
             yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
 
 
-def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
+def render_consolidation(report: "ConsolidateReport") -> Iterator[IndentedLine]:
     """Show each group with both sides, then the budget, and the next command."""
     if not report.groups:
         yield line(("Nothing to consolidate.", "green"))
@@ -352,7 +367,7 @@ def render_consolidation(report: ConsolidateReport) -> Iterator[IndentedLine]:
         yield line("Undo a group with: treering revert PATCH")
 
 
-def _given_feedback(report: FeedbackReport) -> Iterator[IndentedLine]:
+def _given_feedback(report: "FeedbackReport") -> Iterator[IndentedLine]:
     if report.noted:
         counts = "it affects answers to similar questions." if report.counts else "feedback is off and does not count."
         yield line((f"Noted {report.noted}", "bold"), f" of this answer; {counts}")
@@ -360,14 +375,14 @@ def _given_feedback(report: FeedbackReport) -> Iterator[IndentedLine]:
         yield line((f"Took back {report.taken_back}", "bold"), " of this answer.")
 
 
-def render_feedback(status: FeedbackStatus) -> Iterator[IndentedLine]:
+def render_feedback(status: "FeedbackStatus") -> Iterator[IndentedLine]:
     """Show the stored feedback of a scope, and whether it counts."""
     yield line((f"Feedback is {'on' if status.on else 'off'}", "bold"), f" in {status.scope}.")
     for what, count in sorted(status.verdicts.items()):
         yield line(f"{count} {what}", indent=2)
 
 
-def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:
+def _consolidated(one: "Consolidated") -> Iterator[IndentedLine]:
     style = "red" if one.outcome == "failed" else "bold"
     yield line((f"{one.outcome} ", style), f"{one.kind}: {one.why}", (f"  {one.patch_id}".rstrip(), "dim"))
     for item in one.gone[:_MAX_ARCHIVED]:
@@ -383,7 +398,7 @@ def _consolidated(one: Consolidated) -> Iterator[IndentedLine]:
         yield line(one_line(one.problem, most=_SENTENCE_CHARS), indent=2)
 
 
-def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> Iterator[IndentedLine]:
+def render_finding(one: "Finding", *, number: str = "", verbose: bool = False) -> Iterator[IndentedLine]:
     """Show a finding and its repair."""
     explanation = places_as_typed(one_line(one.explanation, most=_SENTENCE_CHARS))
     yield line(number, (f"{one.severity}: ", _SEVERITIES[one.severity]), explanation, (f"  ({one.rule})", "dim"))
@@ -396,7 +411,7 @@ def render_finding(one: Finding, *, number: str = "", verbose: bool = False) -> 
         yield line((f"{', '.join(one.ids[:_MAX_IDS_OF_FINDING])}{more}", "dim"), indent=len(number))
 
 
-def _resolving_commands(one: Finding, number: str) -> str:
+def _resolving_commands(one: "Finding", number: str) -> str:
     """Return the commands that resolve stale or contradicting statements."""
     knowledge = [short_id(identity) for identity in one.ids if identity.startswith(f"{PREFIXES['knowledge']}:")]
     if one.rule in _DOUBTFUL and knowledge:

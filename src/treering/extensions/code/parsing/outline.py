@@ -81,8 +81,12 @@ def outline(path: str, text: str) -> CodeOutline | None:
     Never raises on broken code: the recognizable parts are outlined.
     """
     language = language_of(path, text)
+    return _outline_in(language, text) if language else None
+
+
+def _outline_in(language: CodeLanguage, text: str) -> CodeOutline | None:
     lines = text.split("\n")
-    if language is None or len(text) > LONGEST_TEXT or max(map(len, lines)) > LONGEST_LINE:
+    if len(text) > LONGEST_TEXT or max(map(len, lines)) > LONGEST_LINE:
         return None
     page, parsing = _Page(language, text.encode("utf-8", "replace"), lines), parsing_of(language)
     tree = _parse(page, parsing)
@@ -384,21 +388,19 @@ class OutlineProcess:
 
     def outline(self, path: str, text: str) -> CodeOutline | OutlineStopped | None:
         """Return the result of `outline`, or why the child was stopped."""
-        if len(text) <= SMALL_TEXT and not _may_crash(path, text):
-            return outline(path, text)
+        language = language_of(path, text)
+        if language is None:
+            return None
+        if len(text) <= SMALL_TEXT and language.name not in _CRASHING:
+            return _outline_in(language, text)
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
         if is_expendable():
             with cpu_limited(seconds):
-                return outline(path, text)
+                return _outline_in(language, text)
         answer = self._process.ask(json.dumps([path, text]).encode(), seconds=seconds)
         if answer is None:
             return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: indexed as plain lines")
         return _outline_of(json.loads(answer))
-
-
-def _may_crash(path: str, text: str) -> bool:
-    language = language_of(path, text)
-    return language is not None and language.name in _CRASHING
 
 
 def serve() -> None:

@@ -399,6 +399,10 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
             f"{behind}, at {plan.branch.commit[:12]}: run `git pull`, or read it anyway with --option commit=HEAD",
         )
         return
+    settled = [(item, _settled(plan, item, place)) for place, item in enumerate(plan.selected)]
+    unread = [item for item, reading in settled if reading is None]
+    drafting = Drafting(plan.reader.limits, plan.selection.redact, plan.reader.formats, len(unread))
+    drafting.prepare()
     yield plan.branch
     yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
@@ -409,15 +413,8 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         yield _map(plan)
     for origin, moved_to in plan.moves.items():
         yield Vanished(origin, moved_to, was_committed=moved_to is not None or _was_committed(plan, origin))
-    unread: list[RepoItem] = []
-    for place, item in enumerate(plan.selected):
-        settled = _settled(plan, item, place)
-        if settled is None:
-            unread.append(item)
-        else:
-            yield settled
+    yield from (reading for _, reading in settled if reading)
     files = (_to_draft(plan, item, data) for item, data in plan.contents(unread))
-    drafting = Drafting(plan.reader.limits, plan.selection.redact, plan.reader.formats)
     yield from drafting.readings(files)
     yield RootRead(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
