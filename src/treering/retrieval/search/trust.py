@@ -145,7 +145,7 @@ def weigh_by_trust(found: Sequence["Hit"], question: str, idf: IdfWeights) -> li
         if rivals and having[at].difference(*(having[place] for place in rivals)):
             trusted = replace(one.trusted, factor=1.0)
             weighed[at] = replace(one, score=one.score / one.trusted.factor, trusted=trusted)
-        elif one.repeats and (best := answers.best_rival(at, rivals)):
+        elif one.repeats and (best := answers.best_rival(at, rivals)) is not None:
             best_rivals[at] = best.score
     weighed = _behind_rivals(weighed, best_rivals)
     return _named_first(weighed, list(map(bool, having))) if is_name(question) else weighed
@@ -178,7 +178,7 @@ def _named_first(weighed: Sequence["Hit"], named: Sequence[bool]) -> list["Hit"]
 class _Answers:
     """The words of a question in texts, which are split into words when they are needed, and once."""
 
-    found: Sequence["Hit"]
+    hits: Sequence["Hit"]
     idf: IdfWeights
     _terms: dict[int, Set[str]] = field(default_factory=dict)
 
@@ -190,18 +190,18 @@ class _Answers:
         own = self._terms_of(at)
         least = TUNING.trust.min_rarest_share * max((self.idf.weights[term] for term in own), default=0.0)
         rarest = {term for term in own if self.idf.weights[term] >= least}
-        best, unanswered = None, own
-        for place in sorted(rivals, key=lambda place: -self.found[place].score):
+        best, absent = None, own
+        for place in sorted(rivals, key=lambda place: -self.hits[place].score):
             terms = self._terms_of(place)
-            unanswered = unanswered - terms
-            best = self.found[place] if best is None and rarest & terms else best
-            if best and self.idf.share(unanswered) <= TUNING.trust.max_unanswered * self.idf.share(own):
+            absent = absent - terms
+            best = self.hits[place] if best is None and rarest & terms else best
+            if best is not None and self.idf.share(absent) <= TUNING.trust.max_unanswered * self.idf.share(own):
                 return best
         return None
 
     def _terms_of(self, place: int) -> Set[str]:
         if place not in self._terms:
-            text = self.found[place].titled_text
+            text = self.hits[place].titled_text
             self._terms[place] = self.idf.weights.keys() & index_text(text).split()
         return self._terms[place]
 
