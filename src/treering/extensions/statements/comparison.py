@@ -74,44 +74,38 @@ class Comparison:
         by_cosine, by_shared = sorted(cosines), sorted(shared)
         before = [old for old in candidates if old.message < new.message]
         turns = sorted({old.message for old in before if old.author == new.author})
-        valued = [old.id for old in before if kinds_of(new) & kinds_of(old)]
+        kinds = kinds_of(new)
+        valued = [old.id for old in before if not kinds.isdisjoint(old.keys)]
         for old, likeness, common in zip(candidates, cosines, shared, strict=True):
-            signs = dict.fromkeys((*self._of_new, *_of_old(old), *_of_both(new, old)), 1.0)
-            signs |= self._amounts | _amounts_of(new, old) | word_signs(new.text, old.text)
-            yield (
-                old,
-                signs
-                | {
-                    "cosine": likeness,
-                    "nearer": len(cosines) - bisect_right(by_cosine, likeness),
-                    "more shared": len(shared) - bisect_right(by_shared, common),
-                    "turns": len(turns) - bisect_right(turns, old.message),
-                    "only value": valued == [old.id],
-                },
-            )
+            signs = self._of_new | dict.fromkeys((*_of_old(old), *_of_both(new, old)), 1.0)
+            signs |= _amounts_of(new, old, common)
+            signs |= word_signs(new.text, old.text)
+            signs["cosine"] = likeness
+            signs["nearer"] = len(cosines) - bisect_right(by_cosine, likeness)
+            signs["more shared"] = len(shared) - bisect_right(by_shared, common)
+            signs["turns"] = len(turns) - bisect_right(turns, old.message)
+            signs["only value"] = valued == [old.id]
+            yield old, signs
 
     @cached_property
-    def _amounts(self) -> dict[str, float]:
-        new = self.new
-        return {
-            "statements": self.count,
-            "words": len(new.text.split()),
-            "things": len(new.things),
-            "own things": len(new.things - new.inherited),
-            "values": len(new.values),
-        }
-
-    @cached_property
-    def _of_new(self) -> list[str]:
+    def _of_new(self) -> dict[str, float]:
+        """The features of the new statement alone."""
         new = self.new
         before = {cue for one in self.recent if one.message == new.message for cue in one.cues}
-        return [
+        names = [
             f"new {new.force}",
             *(f"cue {cue}" for cue in new.cues),
             *(f"before {cue}" for cue in before - new.cues),
             *(["begins"] if new.begins else ()),
             *(["tells"] if announces_change(new) else ()),
         ]
+        return dict.fromkeys(names, 1.0) | {
+            "statements": self.count,
+            "words": len(new.text.split()),
+            "things": len(new.things),
+            "own things": len(new.things - new.inherited),
+            "values": len(new.values),
+        }
 
 
 def _of_old(old: Statement) -> Iterator[str]:
@@ -123,11 +117,11 @@ def _of_old(old: Statement) -> Iterator[str]:
         yield "old own"
 
 
-def _amounts_of(new: Statement, old: Statement) -> dict[str, float]:
-    common = len(new.things & old.things)
+def _amounts_of(new: Statement, old: Statement, common: int) -> dict[str, float]:
+    """Return the amounts in which a pair differs; `common`: the number of things that both are about."""
     return {
         "overlap": common / max(1, min(len(new.things), len(old.things))),
-        "likeness": common / max(1, len(new.things | old.things)),
+        "likeness": common / max(1, len(new.things) + len(old.things) - common),
         "only new": len(new.things - new.inherited - old.things),
         "only old": len(old.things - new.things),
         "old words": len(old.text.split()),

@@ -98,12 +98,15 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("word", rf"\b(?:{_SPELLED})\b"),
     )
 )
+_NUMERIC = frozenset({"address", "iso", "month", "month_first", "ordinal", "money", "code", "model", "number"})
+_SPELLED_PATTERNS = tuple((kind, pattern) for kind, pattern in _PATTERNS if kind not in _NUMERIC)
+"""The patterns of values that need no digit: nine of ten clauses have none."""
+_DIGIT = re.compile(r"\d")
 _HINT = re.compile(
     rf"\d|\w[.@]\w|\b(?:{_DAY}|{_MONTH}|{'|'.join(_NUMBERS)}|to\w*|yesterday|noon|midnight|next|this|last|week\w*|morgen|heute|mañana"
-    r"|hoy)\b",
-    re.IGNORECASE,
+    r"|hoy)\b"
 )
-"""Characters that every value except a name contains."""
+"""Characters that every value except a name contains, in lower case."""
 _PAST = re.compile(
     r"\b(?:was|were|did|had|used|went|came|\w{3,}(?<!ne)ed|got|took|made|bought|sold|met|sent|paid|left|saw|flew|won|"
     r"lost|passed|died|war|hatte|fui|fue)\b"
@@ -126,12 +129,13 @@ def values_in(text: str, words: LanguageWords, *, at: datetime | None) -> tuple[
     """
     values: list[StatedValue] = []
     rest = text
-    for kind, pattern in _PATTERNS if _HINT.search(text) else ():
+    patterns = _PATTERNS if _DIGIT.search(text) else _SPELLED_PATTERNS
+    for kind, pattern in patterns if _HINT.search(text.casefold()) else ():
         for match in pattern.finditer(rest):
             before = text[max(0, match.start() - _MAX_BEFORE) : match.start()]
             is_label = kind == "number" and match[0].isdigit() and _is_numbered(before, words)
             values += [_value("label" if is_label else kind, match, at, past=is_past(before))]
-        rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+            rest = f"{rest[: match.start()]}{' ' * len(match[0])}{rest[match.end() :]}"
     return (*values, *_names(rest, words)), rest
 
 
@@ -144,8 +148,8 @@ def _is_numbered(before: str, words: LanguageWords) -> bool:
 def is_past(text: str) -> bool:
     """Return whether the last verb of a text in front of a date is in the past tense."""
     plain = text.casefold().replace("’", "'")
-    past = max((match.start() for match in _PAST.finditer(plain)), default=-1)
-    return past > max((match.start() for match in _NOT_PAST.finditer(plain)), default=-1)
+    past = max((match.start() for match in _PAST.finditer(plain)), default=None)
+    return past is not None and _NOT_PAST.search(plain, past) is None
 
 
 def _value(kind: str, match: re.Match[str], at: datetime | None, *, past: bool) -> StatedValue:

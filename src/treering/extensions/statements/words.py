@@ -52,7 +52,7 @@ class LanguageWords:
 
 def words_in(text: str) -> list[str]:
     """Return the words of a text, in lower case, with plain apostrophes."""
-    return [word.replace("’", "'") for word in _LETTERS.findall(text.casefold())]
+    return _LETTERS.findall(text.casefold().replace("’", "'"))
 
 
 def words_for(text: str) -> LanguageWords:

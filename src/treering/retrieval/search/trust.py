@@ -7,7 +7,7 @@ them; otherwise it is the only answer, and its rank does not change.
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from math import ceil, inf, nextafter
 from typing import TYPE_CHECKING
@@ -139,12 +139,13 @@ def weigh_by_trust(found: Sequence["Hit"], question: str, idf: IdfWeights) -> li
     having = [_names_in(one.titled_text, names) for one in found]
     weighed = list(found)
     best_rivals: dict[int, float] = {}
+    answers = _Answers(found, idf)
     for at, one in enumerate(found):
         rivals = [place for place, other in enumerate(found) if other.trusted.weight > one.trusted.weight]
         if rivals and having[at].difference(*(having[place] for place in rivals)):
             trusted = replace(one.trusted, factor=1.0)
             weighed[at] = replace(one, score=one.score / one.trusted.factor, trusted=trusted)
-        elif rivals and one.repeats and (best := _best_answer([found[place] for place in rivals], one, idf)):
+        elif one.repeats and (best := answers.best_rival(at, rivals)) is not None:
             best_rivals[at] = best.score
     weighed = _behind_rivals(weighed, best_rivals)
     return _named_first(weighed, list(map(bool, having))) if is_name(question) else weighed
@@ -173,19 +174,36 @@ def _named_first(weighed: Sequence["Hit"], named: Sequence[bool]) -> list["Hit"]
     return [one if has else replace(one, score=one.score * part) for one, has in zip(weighed, named, strict=True)]
 
 
-def _best_answer(rivals: Sequence["Hit"], found: "Hit", idf: IdfWeights) -> "Hit | None":
-    """Return the best more trusted text that answers, too; `None` if there is none.
+@dataclass(slots=True)
+class _Answers:
+    """The words of a question in texts, which are split into words when they are needed, and once."""
 
-    Together the rivals must have most of the question's words in the text, and the best rival one of the rarest.
-    """
-    terms = [frozenset(index_text(one.titled_text).split()) & idf.weights.keys() for one in rivals]
-    own, theirs = idf.weights.keys() & index_text(found.titled_text).split(), frozenset[str]().union(*terms)
-    if idf.share(own - theirs) > TUNING.trust.max_unanswered * idf.share(own):
+    hits: Sequence["Hit"]
+    idf: IdfWeights
+    _terms: dict[int, Set[str]] = field(default_factory=dict)
+
+    def best_rival(self, at: int, rivals: Sequence[int]) -> "Hit | None":
+        """Return the best of some rivals that answers, too; `None` if there is none.
+
+        Together the rivals must have most of the question's words in the text, and the best rival one of the rarest.
+        """
+        own = self._terms_of(at)
+        least = TUNING.trust.min_rarest_share * max((self.idf.weights[term] for term in own), default=0.0)
+        rarest = {term for term in own if self.idf.weights[term] >= least}
+        best, absent = None, own
+        for place in sorted(rivals, key=lambda place: -self.hits[place].score):
+            terms = self._terms_of(place)
+            absent = absent - terms
+            best = self.hits[place] if best is None and rarest & terms else best
+            if best is not None and self.idf.share(absent) <= TUNING.trust.max_unanswered * self.idf.share(own):
+                return best
         return None
-    least = TUNING.trust.min_rarest_share * max((idf.weights[term] for term in own), default=0.0)
-    rarest = {term for term in own if idf.weights[term] >= least}
-    answering = (one for one, own_terms in zip(rivals, terms, strict=True) if rarest & own_terms)
-    return max(answering, key=lambda one: one.score, default=None)
+
+    def _terms_of(self, place: int) -> Set[str]:
+        if place not in self._terms:
+            text = self.hits[place].titled_text
+            self._terms[place] = self.idf.weights.keys() & index_text(text).split()
+        return self._terms[place]
 
 
 def _names_in(text: str, names: Set[str]) -> frozenset[str]:
