@@ -255,14 +255,14 @@ def _fits(mention: Mention, source: Source) -> bool:
 
 def _places(mention: Mention, sources: Iterable[Source]) -> Iterator[NamedPlace]:
     for source in sources:
-        at_line = _at_line(source, mention.line) if mention.line else None
+        at_line = place_at_line(source, mention.line) if mention.line else None
         defined = _defined(source, mention.name) if mention.name else None
         if at_line and defined and not f".{at_line.symbol}".endswith(f".{mention.name.rpartition('.')[2]}"):
             at_line = None  # a frame of another version of the file
-        yield at_line or defined or _whole(source)
+        yield at_line or defined or whole_file(source)
 
 
-def _at_line(source: Source, line: int) -> NamedPlace | None:
+def place_at_line(source: Source, line: int) -> NamedPlace | None:
     """Return a line of a file with the innermost definition around it; `None` if the file does not have the line."""
     for segment, first in _parts(source):
         lines = segment.excerpt.split("\n")
@@ -310,11 +310,11 @@ def _containing(source: Source, name: str) -> NamedPlace | None:
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     for segment, first in _parts(source):
         if match := word.search(segment.excerpt):
-            return _at_line(source, first + segment.excerpt.count("\n", 0, match.start()))
+            return place_at_line(source, first + segment.excerpt.count("\n", 0, match.start()))
     return None
 
 
-def _whole(source: Source) -> NamedPlace:
+def whole_file(source: Source) -> NamedPlace:
     """Return a file as a whole, with the names that it defines or its sections."""
     is_code = file_at(_path(source)) is not None
     headings = (name for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source)))

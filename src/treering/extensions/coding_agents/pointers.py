@@ -16,6 +16,7 @@ from treering.extensions.coding_agents.named_places import (
     names_file,
     places_named,
 )
+from treering.extensions.coding_agents.option_places import names_option, option_places
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
 from treering.retrieval.search.question import asks
@@ -81,7 +82,9 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names) or names_file(output)
+    has_subject = (
+        len(subject) >= _HOOKS.min_shared_terms or bool(names) or names_file(output) or names_option(asked)
+    )
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
@@ -103,7 +106,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
-    defined = definitions_of(call, _names_in(named.rest)) if is_short else []
+    defined = [*definitions_of(call, _names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
 
