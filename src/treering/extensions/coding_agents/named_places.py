@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
@@ -13,7 +13,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
 from treering.retrieval.index.code_places import CODE, role_of
 from treering.retrieval.search.file_ranking import path_of
-from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 
@@ -40,6 +40,12 @@ _VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
 """The folder of a downloaded package: `cobra@v1.8.0`, `serde-1.0.197`."""
 _FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
 """Words of the output of a program that failed."""
+_IMPORT = re.compile(
+    r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s|export\s.*\bfrom\s+["']"""
+    r"""|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
+)
+_OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
+_CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 
@@ -132,6 +138,27 @@ def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
         _qualified(source, name) if name in defining else _containing(source, name) for name, source in candidates
     ]
     return [place for place in places if place]
+
+
+def is_import(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line of code is an import, or in the brackets of one."""
+    if _IMPORT.match(lines[at]):
+        return True
+    above = takewhile(lambda line: not _CLOSING.search(line), reversed(lines[:at]))
+    return any(_IMPORT.match(line) and _OPEN.search(line) for line in above)
+
+
+def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None:
+    """Return the definition in a file with most of some terms, those of its name first; `None` if none has any."""
+    best, place = (0, 0), None
+    for segment, first in _parts(source):
+        lines = segment.excerpt.split("\n")
+        for one in segment.definitions:
+            body = "\n".join(lines[one.first - 1 : one.last])
+            shared = len(terms.intersection(telling_terms(one.name))), len(terms.intersection(telling_terms(body)))
+            if shared > best:
+                best, place = shared, place_at_line(source, first + one.first - 1)
+    return place
 
 
 def _sources_defining(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:

@@ -189,9 +189,7 @@ def _payload(
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
-        "card": draw_card(
-            facts.name, partial(_described, texts), entries, texts, _code_folders(entries, texts)
-        ),
+        "card": draw_card(facts.name, partial(_described, texts), entries, texts, _code_folders(entries, texts)),
     }
 
 
