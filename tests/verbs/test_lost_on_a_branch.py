@@ -12,7 +12,7 @@ from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
-GONE = "changed since: these lines of retry.py are gone"
+GONE = 'changed since: retry.py:3 is now "LIMIT = 5"'
 
 
 @pytest.fixture

@@ -62,10 +62,9 @@ _BESIDE_CODE = re.compile(
 )
 """Files that share words with prompts about code by chance."""
 _REQUEST = re.compile(
-    r"\b(?:adds?|allow|implement|introduce|let|make|new|supports?|wants?)\b",
-    re.IGNORECASE,
+    r"\W*(?:\w+\W+){0,3}?(?:adds?|allow|implement|introduce|let|make|new|supports?|want)\b", re.IGNORECASE
 )
-"""Words of a request for something that the project does not have."""
+"""The beginning of a request for something that the project does not have."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
@@ -73,7 +72,7 @@ _WORKFLOW = frozenset(
         "add address agree all another apply ask better branch build bump change changelog check clean code comment "
         "commit concise conflict continue create debug delete do doc done entry error everything example explain "
         "fail file find finish fix format function git go good great help implement issue later let line lint long "
-        "look make merge message mind move need next now number ok okay old open option other output perfect plan "
+        "look make merge message mind move need new next now number ok okay old open option other output perfect plan "
         "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
         "repository review run second show simple split start step stop suite summarize support sure take test thank thing "
         "think try two understand update use verify version wait want way work write wrong yes"
@@ -94,7 +93,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     has_subject = (
         len(subject) >= _HOOKS.min_shared_terms
         or bool(names)
-        or bool(subject and _REQUEST.search(asked))
+        or bool(subject and _REQUEST.match(asked))
         or names_file(output)
         or names_option(asked)
     )
@@ -142,7 +141,7 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     """
     text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
     subject, names = subject_of(text), _names_in(text)
-    if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.search(text)):
+    if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.match(text)):
         return []
     hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
     files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
@@ -180,7 +179,7 @@ def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) ->
 
     What is new has no words in the project yet: `make the output colored`, `let the logger print milliseconds`.
     """
-    if len(subject) > _MANY_SHARED_TERMS or not _REQUEST.search(text):
+    if len(subject) > _MANY_SHARED_TERMS or not _REQUEST.match(text):
         return []
     first = files[: _HOOKS.max_found_places]
     return [hit for hit in first if WEAK not in hit.flags and _is_named(hit, subject)]
