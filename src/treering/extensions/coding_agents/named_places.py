@@ -41,8 +41,8 @@ _VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
 _FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
 """Words of the output of a program that failed."""
 _IMPORT = re.compile(
-    r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s|export\s.*\bfrom\s+["']"""
-    r"""|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
+    r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s"""
+    r"""|export\s.*\bfrom\s+["']|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
 )
 _OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
 _CLOSING = re.compile(r"[)}]")

@@ -74,8 +74,8 @@ _WORKFLOW = frozenset(
         "fail file find finish fix format function git go good great help implement issue later let line lint long "
         "look make merge message mind move need new next now number ok okay old open option other output perfect plan "
         "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
-        "repository review run second show simple split start step stop suite summarize support sure take test thank thing "
-        "think try two understand update use verify version wait want way work write wrong yes"
+        "repository review run second show simple split start step stop suite summarize support sure take test thank "
+        "thing think try two understand update use verify version wait want way work write wrong yes"
     )
 )
 """Terms of the work itself: a prompt with only these has no subject to search for."""
