@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sources.git_scratch import Scratch
-from space_parts import open_space
+from space_parts import note, open_space
 from treering.core.patch import Supersede
 from treering.core.writing import replacement
 from treering.verbs.crystallize.submission import new_patch
@@ -397,6 +397,17 @@ def test_replacement_applies_on_its_branch_only(space, repository):
     assert sections(space) == {"Decided": ["A call is tried five times"]}
     assert state(space) == ("active", False, 'superseded by "A call is tried five times"')
     assert stale_findings(space) == []
+
+
+@pytest.mark.parametrize("options", [{"limit": 1}, {"limit": 2}, {"limit": 2, "group": "source"}])
+def test_hits_replaced_on_the_branch_make_room_for_others(space, repository, options):
+    replace_on_feature(space, repository)
+    for day in ("Monday", "Friday"):
+        note(space, f"A call is tried three times on {day}.", origin=f"{day}.md")
+    switch(repository, "feature")
+    hits = space.query("search", input={"text": "A call is tried three times"}, options=options).hits
+    assert len(hits) == options["limit"]
+    assert all(hit.title != "A call is tried three times" for hit in hits)
 
 
 @pytest.mark.parametrize("way", ["merge", "squash", "rebase"])

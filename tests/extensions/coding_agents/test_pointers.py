@@ -120,7 +120,7 @@ def test_new_name_finds_similar_definitions_by_its_words(shop):
 
 @pytest.mark.parametrize(
     ("prompt", "path"),
-    [("make the checkout better", "shop/checkout.py"), ("please support weather", "docs/weather.md")],
+    [("make the flags better", "shop/flags.py"), ("please support weather", "docs/weather.md")],
 )
 def test_short_request_gets_files_named_after_its_subject(shop, prompt, path):
     assert paths(shop, prompt) == [path]
