@@ -95,7 +95,14 @@ class AskedTree:
         places = [place for one in source.segments if (there := one.in_contents(contents)) for place in [there.locator]]
         commit = next((one.commit for one in places if isinstance(one, Lines) and one.commit), "")
         known = f"as of commit {commit[:_COMMIT_CHARS]}" if commit else "as read before"
-        return f"{known}; the file {'no longer exists' if lying.data is None else 'has changed since'}"
+        if lying.data is not None:
+            return f"{known}; the file has changed since"
+        now = self._moved_to(self.view.path(origin))
+        return f"{known}; the file {f'was renamed to {now}' if now else 'no longer exists'}"
+
+    def path_now(self, path: str) -> str:
+        """Return the path that a file was renamed to in the work tree; empty if it was not, or there is none."""
+        return self.lookup.path_now(self.here, path) if self.here and self.lookup else ""
 
     def note_of_source(self, head: Head) -> str:
         """Return the note of a file that is only on other branches; empty if it is in the tree."""
