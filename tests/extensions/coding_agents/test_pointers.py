@@ -143,6 +143,28 @@ def test_pointer_shows_a_definition_instead_of_an_import(tmp_path):
         assert place.text.startswith("shop/checkout.py:3 ")
 
 
+@pytest.mark.parametrize(
+    ("prompt", "line"),
+    [
+        (
+            "the expired voucher discount is applied",
+            "shop/voucher.ts:5 – export function discountOf(voucher: Voucher) {",
+        ),
+        ("why does `discountOf` return nothing?", "shop/voucher.ts:5 – export function discountOf(voucher: Voucher) {"),
+        ("the checkout rounds a total with half pennies", "shop/voucher.ts:9 roundTotal – // Half pennies of a total"),
+    ],
+)
+def test_pointer_shows_the_definition_below_a_comment(tmp_path, prompt, line):
+    scratch = Scratch(tmp_path / "acme")
+    doc = "/**\n * The discount of an expired voucher is applied.\n * See {@link discountOf}.\n */\n"
+    code = "export function discountOf(voucher: Voucher) {\n  return voucher.value;\n}\n"
+    code += "function roundTotal(total) {\n  // Half pennies of a total\n  return Math.round(total);\n}\n"
+    scratch.commit({"shop/voucher.ts": doc + code, "README.md": "# Shop\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        assert line in [one.text for one in pointers(space, prompt)]
+
+
 def test_every_place_is_about_the_prompt(shop):
     assert paths(shop, "voucher discount of the total is ignored") == ["shop/checkout.py"]
 

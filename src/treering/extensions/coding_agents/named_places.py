@@ -44,6 +44,7 @@ _IMPORT = re.compile(
     r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s"""
     r"""|export\s.*\bfrom\s+["']|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
 )
+_COMMENT = re.compile(r"\s*(?:\*|//|/\*|#(?!\[)|$)")
 _OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
 _CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
@@ -140,6 +141,11 @@ def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
     return [place for place in places if place]
 
 
+def is_comment(line: str) -> bool:
+    """Return whether a line of code is blank or a comment."""
+    return _COMMENT.match(line) is not None
+
+
 def is_import(lines: Sequence[str], at: int) -> bool:
     """Return whether a line of code is an import, or in the brackets of one."""
     if _IMPORT.match(lines[at]):
@@ -157,7 +163,8 @@ def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None
             body = "\n".join(lines[one.first - 1 : one.last])
             shared = len(terms.intersection(telling_terms(one.name))), len(terms.intersection(telling_terms(body)))
             if shared > best:
-                best, place = shared, place_at_line(source, first + one.first - 1)
+                at = _naming_line(lines[: one.last], one.name, one.first - 1)
+                best, place = shared, place_at_line(source, first + at)
     return place
 
 
@@ -310,15 +317,20 @@ def _defined(source: Source, name: str) -> NamedPlace | None:
         lines = segment.excerpt.split("\n")
         for one in segment.definitions:
             if _ends(one.name, name):
-                return NamedPlace(
-                    source, first + one.first - 1, one.name.replace("::", "."), lines[one.first - 1].strip(), True
-                )
+                at = _naming_line(lines[: one.last], one.name, one.first - 1)
+                return NamedPlace(source, first + at, one.name.replace("::", "."), lines[at].strip(), True)
         for heading in names_in_heading(segment.heading, _path(source)):
             if _ends(heading, name):
-                last = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
-                at = next((place for place, line in enumerate(lines) if last.search(line)), 0)
+                at = _naming_line(lines, name)
                 return NamedPlace(source, first + at, heading, lines[at].strip(), True)
     return None
+
+
+def _naming_line(lines: Sequence[str], name: str, start: int = 0) -> int:
+    """Return the index of the first line with the last part of a name, a comment only if no other line has it."""
+    last = re.compile(rf"\b{re.escape(name.replace('::', '.').rpartition('.')[2])}\b")
+    named = [at for at, line in enumerate(lines) if at >= start and last.search(line)]
+    return next((at for at in named if not is_comment(lines[at])), next(iter(named), start))
 
 
 def _qualified(source: Source, name: str) -> NamedPlace | None:

@@ -14,6 +14,7 @@ from treering.extensions.coding_agents.named_places import (
     NamedPlaces,
     definition_about,
     definitions_of,
+    is_comment,
     is_import,
     names_file,
     places_named,
@@ -294,8 +295,16 @@ def _shows_import(hit: ShownHit) -> bool:
 
 
 def _hit_line(hit: ShownHit) -> HookLine:
-    best = next(iter(hit.lines), 0)
-    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, hit.text.split("\n")[best])
+    lines = hit.text.split("\n")
+    best = _definition_below(hit, lines, next(iter(hit.lines), 0))
+    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, lines[best])
+
+
+def _definition_below(hit: ShownHit, lines: Sequence[str], at: int) -> int:
+    """Return the line of the definition that a comment is directly above, or else the line itself."""
+    below = next((one for one in range(at, len(lines)) if not is_comment(lines[one])), at)
+    name = hit.symbol.rpartition(".")[2].rpartition("::")[2]
+    return below if name and re.search(rf"\b{re.escape(name)}\b", lines[below]) else at
 
 
 def _place_line(place: NamedPlace) -> HookLine:
