@@ -229,6 +229,19 @@ def test_folders_named_like_tests_may_hold_helpers(card_of):
     assert card["tests"] == ["t/"]
 
 
+@pytest.mark.parametrize(
+    ("files", "docs", "folders"),
+    [
+        ({"doc/man.go": "package doc\n", "doc/yaml.go": "package doc\n", "doc/README.md": "x"}, None, ["./", "doc/"]),
+        ({"docs/conf.py": "a = 1\n", "docs/index.md": "# A\n", "docs/use.md": "# B\n"}, ["docs/"], ["./"]),
+    ],
+)
+def test_folder_of_code_called_doc_is_no_documentation(card_of, files, docs, folders):
+    card = card_of({"app.go": "package app\n", **files})
+    assert card.get("docs") == docs
+    assert [one["path"] for one in card["folders"]] == folders
+
+
 def test_purpose_comes_from_the_package_or_the_readme(card_of):
     readme = "# Acme\n\n[![build](x.svg)](y)\n\n**Acme** sells [anvils](https://example.org). It ships fast.\n"
     files = {"README.md": readme, "setup.py": "NAME = 'acme'\nsetup(name=NAME)\n", "acme/app.py": "a = 1\n"}

@@ -122,8 +122,9 @@ def test_repository_map_is_not_counted_as_a_file():
 
 def test_routine_warnings_are_shown_only_on_request():
     warnings = (
-        "path:/acme#a.lock: lock file: only its first lines are indexed",
         "path:/acme#b c.pdf: needs the extra pdf",
+        "path:/acme#a.lock: lock file: only its first lines are indexed",
+        "and 122 more warnings; see the job",
     )
     report = ingest_report(counts={"created": 2}, warnings=warnings)
     shown = ["".join(one.text.plain) for one in render_ingest(report)]

@@ -269,7 +269,7 @@ def test_what_was_changed_in_the_work_tree_since_it_was_read_is_said_at_the_resu
     limits.write_text("# A line above\n\n" + MAIN)
     assert hit_of(space, "retry limit five attempts", "Five attempts").note == ""
     limits.write_text(CHANGED)
-    told = "changed since: these lines of limits.md are gone"
+    told = 'changed since: limits.md:3 is now "The retry limit is nine attempts."'
     found = space.query("search", "/", {"text": "retry limit five attempts"}).hits
     notes = {hit.title: (hit.note, hit.current) for hit in found if hit.kind != "repo"}
     assert notes["Five attempts"] == (told, False)
@@ -336,7 +336,7 @@ def test_commit_that_was_not_read_leaves_its_files_in_answers(space, repository)
     decide(space, repository, "retry limit five", "Five attempts", path="limits.md")
     repository.commit({"limits.md": CHANGED})
     (hit,) = [one for one in space.query("search", "/", {"text": "retry limit"}).hits if one.text == MAIN.strip()]
-    assert hit.note == "changed since: these lines of limits.md are gone"
+    assert hit.note == 'changed since: limits.md:3 is now "The retry limit is nine attempts."'
     (section,) = space.query("brief", "/").sections
     assert section.name == "Stale"
 

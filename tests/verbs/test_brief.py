@@ -252,7 +252,11 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     ("text", "shown"),
     [
         ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered"]}),
-        ("a = 2\n", {"Stale": ["Anvils are numbered (changed since: these lines of acme/app.py are gone)"]}),
+        ("a = 2\n", {"Stale": ['Anvils are numbered (changed since: acme/app.py:1 is now "a = 2")']}),
+        (
+            "def number(): ...\n",
+            {"Stale": ["Anvils are numbered (changed since: these lines of acme/app.py are gone)"]},
+        ),
     ],
 )
 def test_unread_branch_keeps_decisions_whose_lines_are_in_its_files(space, repository, text, shown):

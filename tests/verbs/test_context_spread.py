@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from sources.git_scratch import Scratch
 from space_parts import decide, note
 from treering.core.evidence import place_in_words
 from treering.extensions.mcp.answers import text_of
@@ -140,6 +141,16 @@ def test_next_reads_are_at_most_five_with_reasons(space, tmp_path):
     reads = context(space, "retry an upload", max_tokens=600, semantic=False).recommended_next_reads
     assert len(reads) == 5
     assert all(read.endswith(': mentions "retry", "upload"') for read in reads)
+
+
+def test_name_of_the_project_is_no_reason_to_read_on(space, tmp_path):
+    files = {f"part{at}.py": f"def part{at}():\n    acme.retry()\n" + "    acme.step()\n" * 60 for at in range(16)}
+    repository = Scratch(tmp_path / "acme")
+    repository.commit({"pyproject.toml": '[project]\nname = "acme"\n', **files})
+    space.ingest("repo", input={"path": str(repository.folder)})
+    reads = context(space, "where does acme retry", max_tokens=600, semantic=False).recommended_next_reads
+    assert reads
+    assert all(read.endswith(': mentions "retry"') for read in reads)
 
 
 def test_too_long_passage_is_cut_around_lines_that_answer(space, tmp_path):

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 
 from sources.git_scratch import Scratch
-from space_parts import open_space
+from space_parts import note, open_space
 from treering.core.patch import Supersede
 from treering.core.writing import replacement
 from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
-GONE = "changed since: these lines of retry.py are gone"
+EDITED = 'changed since: retry.py:3 is now "LIMIT = 5"'
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_main_loses_lines_that_an_older_branch_has(space, repository):
     branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
     report = change_main(space, repository, {"retry.py": FIVE})
     assert report.staled == (decision(space).object_id,)
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
     assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
     (explanation,) = stale_findings(space)
     assert explanation.startswith("'A call is tried three times' is stale on main: retry.py#L3-L3")
@@ -120,7 +120,7 @@ def test_knowledge_derived_from_stale_knowledge_is_not_archived(space, repositor
 def test_branch_loses_lines_that_main_has(space, repository):
     report = branch(space, repository, "feature", {"retry.py": FIVE})
     assert report.staled == (decision(space).object_id,)
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
     switch(repository, "main")
     assert state(space) == ("active", True, "")
 
@@ -164,7 +164,7 @@ def test_new_branch_inherits_the_losses_of_main(space, repository):
     branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
     change_main(space, repository, {"retry.py": FIVE})
     branch(space, repository, "later", {"retry.py": f"{FIVE}\nX = 1\n"})
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
 
 
 def test_knowledge_stale_on_its_own_branch_is_not_on_main(space, repository):
@@ -204,7 +204,7 @@ def test_older_branch_restores_knowledge_only_for_itself(space, repository):
     add(space, repository)
     assert state(space) == ("active", True, "")
     switch(repository, "main")
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
 
 
 def test_moved_lines_are_lost_on_no_branch(space, repository):
@@ -233,7 +233,7 @@ def test_renamed_file_is_reported_when_its_lines_change(space, repository):
     assert add(space, repository).staled == ()
     assert state(space) == ("active", True, "")
     assert change_main(space, repository, {"again.py": FIVE}).staled == (decision(space).object_id,)
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, "changed since: these lines of retry.py are gone")
     assert change_main(space, repository, {"again.py": f"{FIVE}\nX = 1\n"}).staled == ()
 
 
@@ -260,7 +260,7 @@ def test_lint_reactivates_knowledge_only_for_its_branch(space, repository):
     space.lint("repair", input={"rules": ["stale"]}, options={"apply": True})
     assert state(space) == ("active", True, "")
     switch(repository, "feature")
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
 
 
 def test_two_changed_files_both_lose_their_evidence(space, repository):
@@ -399,6 +399,17 @@ def test_replacement_applies_on_its_branch_only(space, repository):
     assert stale_findings(space) == []
 
 
+@pytest.mark.parametrize("options", [{"limit": 1}, {"limit": 2}, {"limit": 2, "group": "source"}])
+def test_hits_replaced_on_the_branch_make_room_for_others(space, repository, options):
+    replace_on_feature(space, repository)
+    for day in ("Monday", "Friday"):
+        note(space, f"A call is tried three times on {day}.", origin=f"{day}.md")
+    switch(repository, "feature")
+    hits = space.query("search", input={"text": "A call is tried three times"}, options=options).hits
+    assert len(hits) == options["limit"]
+    assert all(hit.title != "A call is tried three times" for hit in hits)
+
+
 @pytest.mark.parametrize("way", ["merge", "squash", "rebase"])
 def test_replacement_applies_to_main_after_a_merge(space, repository, way):
     new = replace_on_feature(space, repository)
@@ -489,7 +500,7 @@ def test_undo_of_a_replacement_on_a_branch_leaves_main_unchanged(space, reposito
     branch(space, repository, "feature", {"retry.py": FIVE})
     space.replace("A call is tried three times", "A call is tried five times", because=["retry.py:3"])
     space.undo()
-    assert state(space) == ("active", False, GONE)
+    assert state(space) == ("active", False, EDITED)
     switch(repository, "main")
     assert state(space) == ("active", True, "")
 

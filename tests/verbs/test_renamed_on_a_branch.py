@@ -310,9 +310,7 @@ def test_commit_of_a_rename_is_known_before_it_is_read(space, repository, edit):
     repository.commit({"third.py": f"{edit}{THREE}"})
     assert sections(space) == {"Decided": ["A call is tried three times"]}
     repository.commit({"third.py": FIVE})
-    assert sections(space) == {
-        "Stale": ["A call is tried three times (changed since: these lines of third.py are gone)"]
-    }
+    assert sections(space) == {"Stale": ['A call is tried three times (changed since: third.py:3 is now "LIMIT = 5")']}
 
 
 @pytest.mark.parametrize("edit", ["", "X = 1\n"])

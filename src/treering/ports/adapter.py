@@ -316,6 +316,10 @@ class TreeLookup(Protocol):
         """
         ...
 
+    def path_now(self, tree: CheckedOut, path: str) -> str:
+        """Return the path that a file of an earlier commit was renamed to; empty if it was not."""
+        ...
+
     def lying(self, tree: CheckedOut, path: str) -> LyingFile | None:
         """Read the current contents of a file in a work tree; `None` if it is too large or may not be read."""
         ...

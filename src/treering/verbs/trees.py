@@ -36,6 +36,7 @@ from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
 from treering.verbs.confined_ledger import ConfinedLedger
+from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_branches, whole
 
@@ -94,7 +95,14 @@ class AskedTree:
         places = [place for one in source.segments if (there := one.in_contents(contents)) for place in [there.locator]]
         commit = next((one.commit for one in places if isinstance(one, Lines) and one.commit), "")
         known = f"as of commit {commit[:_COMMIT_CHARS]}" if commit else "as read before"
-        return f"{known}; the file {'no longer exists' if lying.data is None else 'has changed since'}"
+        if lying.data is not None:
+            return f"{known}; the file has changed since"
+        now = self._moved_to(self.view.path(origin))
+        return f"{known}; the file {f'was renamed to {now}' if now else 'no longer exists'}"
+
+    def path_now(self, path: str) -> str:
+        """Return the path that a file was renamed to in the work tree; empty if it was not, or there is none."""
+        return self.lookup.path_now(self.here, path) if self.here and self.lookup else ""
 
     def note_of_source(self, head: Head) -> str:
         """Return the note of a file that is only on other branches; empty if it is in the tree."""
@@ -133,16 +141,16 @@ class AskedTree:
         """Return what became of evidence in the tree; empty if it is valid, or of no file of the repository."""
         if not self.view.has(head.origin):
             return ""
-        lost = _gone_lines(self.view.path(head.origin))
         if self.view.lost(head.origin, head.fingerprint, ref.lost_on):
-            return lost
+            return self._lost(head, segment, ref.quote(segment))
         if head.status != "active":
             return _NOWHERE
         contents = self.view.contents(head.origin, head.fingerprint)
         if segment.place_in_contents(contents) or (contents is None and self._is_changed_on_unread_branch(head.origin)):
             return self._changed(head, segment, ref.quote(segment))
         # Lines that the default branch lost are on no branch that begins there now.
-        return lost if self.view.leading in ref.lost_on else _ELSEWHERE
+        is_lost = self.view.leading in ref.lost_on
+        return self._lost(head, segment, ref.quote(segment)) if is_lost else _ELSEWHERE
 
     def _is_changed_on_unread_branch(self, origin: str) -> bool:
         """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
@@ -156,13 +164,24 @@ class AskedTree:
             return ()
         return self.lookup.changed(self.here.place, self.here.commit, since=self.commit)
 
-    def _changed(self, head: Head, segment: Segment, quote: str) -> str:
-        if self.here is None or head.origin == self.view.root:
-            return ""
+    def _lost(self, head: Head, segment: Segment, quote: str) -> str:
+        """Return the note of lines that the tree lost: their replacement if they were edited and the file is here."""
+        path, lying = self._current_file(head)
+        text = _text_of(lying.data) if lying and lying.data is not None else ""
+        return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
+
+    def _current_file(self, head: Head) -> tuple[str, LyingFile | None]:
+        """Return the path that a file has in the work tree, and its contents there."""
         path = self.view.path(head.origin)
         lying = self._file(path)
         if lying and lying.data is None and (now := self._moved_to(path)):
-            path, lying = now, self._file(now)
+            return now, self._file(now)
+        return path, lying
+
+    def _changed(self, head: Head, segment: Segment, quote: str) -> str:
+        if self.here is None or head.origin == self.view.root:
+            return ""
+        path, lying = self._current_file(head)
         if lying is None:
             return ""
         if lying.data is None:
@@ -171,8 +190,10 @@ class AskedTree:
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
-            text = redact(lying.data.decode("utf-8", "replace").replace("\r\n", "\n")).text
-            return "" if find_lines(quote, text) else _gone_lines(path)
+            text = _text_of(lying.data)
+            if find_lines(quote, text):
+                return ""
+            return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
         return f"{CHANGED}{path} is a different file in the work tree now"
 
     def _moved_to(self, path: str) -> str:
@@ -398,8 +419,8 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
-def _gone_lines(path: str) -> str:
-    return f"{CHANGED}these lines of {path} are gone"
+def _text_of(data: bytes) -> str:
+    return redact(data.decode("utf-8", "replace").replace("\r\n", "\n")).text
 
 
 def _is_elsewhere(note: str) -> bool:

@@ -25,6 +25,9 @@ class Uploader:
 '''
 
 
+FILLER = "".join(f"\n\ndef step{number}(order):\n    return order.line[{number}]\n" for number in range(9))
+
+
 @pytest.fixture
 def acme(tmp_path):
     scratch = Scratch(tmp_path / "acme")
@@ -113,6 +116,53 @@ def test_style_sheet_that_the_prompt_is_about_is_a_place(shop):
 
 def test_new_name_finds_similar_definitions_by_its_words(shop):
     assert paths(shop, "add a --max-basket-lines flag")[0] == "shop/flags.py"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "path"),
+    [("make the flags better", "shop/flags.py"), ("please support weather", "docs/weather.md")],
+)
+def test_short_request_gets_files_named_after_its_subject(shop, prompt, path):
+    assert paths(shop, prompt) == [path]
+
+
+@pytest.mark.parametrize("prompt", ["make a new branch", "the checkout is better", "make it better", "make rain"])
+def test_other_short_prompts_get_no_files(shop, prompt):
+    assert paths(shop, prompt) == []
+
+
+def test_pointer_shows_a_definition_instead_of_an_import(tmp_path):
+    imports = "from shop.vouchers import (\n    discount_of_voucher,\n    expired_voucher_discount,\n)\n"
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"shop/checkout.py": f"{imports}\n\ndef apply_vouchers(basket):\n    return basket\n" + FILLER})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        (place,) = pointers(space, "expired voucher discount is applied")
+        assert place.text == "shop/checkout.py:7 – def apply_vouchers(basket):"
+        (place,) = pointers(space, "why does it import the expired voucher discount twice?")
+        assert place.text.startswith("shop/checkout.py:3 ")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "line"),
+    [
+        (
+            "the expired voucher discount is applied",
+            "shop/voucher.ts:5 – export function discountOf(voucher: Voucher) {",
+        ),
+        ("why does `discountOf` return nothing?", "shop/voucher.ts:5 – export function discountOf(voucher: Voucher) {"),
+        ("the checkout rounds a total with half pennies", "shop/voucher.ts:9 roundTotal – // Half pennies of a total"),
+    ],
+)
+def test_pointer_shows_the_definition_below_a_comment(tmp_path, prompt, line):
+    scratch = Scratch(tmp_path / "acme")
+    doc = "/**\n * The discount of an expired voucher is applied.\n * See {@link discountOf}.\n */\n"
+    code = "export function discountOf(voucher: Voucher) {\n  return voucher.value;\n}\n"
+    code += "function roundTotal(total) {\n  // Half pennies of a total\n  return Math.round(total);\n}\n"
+    scratch.commit({"shop/voucher.ts": doc + code, "README.md": "# Shop\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        assert line in [one.text for one in pointers(space, prompt)]
 
 
 def test_every_place_is_about_the_prompt(shop):

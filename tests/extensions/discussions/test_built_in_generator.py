@@ -52,7 +52,7 @@ def test_rules_make_one_memory_with_speakers_and_dates():
         "[2024-05-01] Bob: We decided to use Postgres instead of MySQL. Ada: I love hiking in the Alps. "
         "Bob: The deadline is Friday, 3 May (2024-05-03)."
     )
-    assert item.title == "Decision: Postgres, MySQL, Alps"
+    assert item.title == "Bob: We decided to use Postgres instead of MySQL"
     assert {"Ada", "Bob", "Postgres", "MySQL", "Alps", "3 May"} <= set(item.entities)
     assert "deadline" in item.key_phrases
 
@@ -85,6 +85,12 @@ NOTICES = [
 ]
 
 
+def test_title_is_the_beginning_of_the_best_sentence():
+    long = "I prefer the early train on weekdays, because the office in Leeds is quiet then and on Sunday I am at home."
+    (item,) = remembered(("user", long), ("assistant", "Noted."))
+    assert item.title == "I prefer the early train on weekdays, because the office in Leeds is quiet…"
+
+
 def test_what_machines_announce_makes_no_memory():
     assert remembered(*NOTICES) == ()
 
@@ -92,7 +98,7 @@ def test_what_machines_announce_makes_no_memory():
 def test_what_people_say_between_notices_is_kept():
     (item,) = remembered(*NOTICES[:3], ("Ada", "We do Postgres"), *NOTICES[3:5], ("Ben", "Thanks, great!"))
     assert item.summary == "Ada: We do Postgres."
-    assert item.title.startswith("Decision: ")
+    assert item.title == "Ada: We do Postgres"
 
 
 def test_a_bot_that_a_user_asks_is_a_model_and_is_heard():

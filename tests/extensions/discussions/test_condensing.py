@@ -94,7 +94,7 @@ def test_where_the_model_makes_nothing_of_them_the_rules_do_and_it_is_not_asked_
     assert condensing(talk) == MakingReport()
     assert len(talk.model.calls("CONDENSE")) == 1
     (one,) = condensations(talk)
-    assert one.payload.made_by == "built-in-3"
+    assert one.payload.made_by == "built-in-4"
     assert "What m0 tells" in one.summary
 
 

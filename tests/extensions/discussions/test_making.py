@@ -97,7 +97,7 @@ def test_the_rules_make_memories_without_a_model(talk):
     talk.log.record([Message(content="We decided to use Postgres.", role="user"), Message(content="ok", role="user")])
     maker = MemoryMaker(talk.engine, talk.ref, settings=SETTINGS, generator=BuiltInGenerator())
     assert maker.make().done == 1
-    assert talk.titles() == ["Decision: Postgres"]
+    assert talk.titles() == ["We decided to use Postgres"]
 
 
 def test_a_generator_may_look_at_all_memories_and_the_summary(space):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
@@ -13,7 +13,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
 from treering.retrieval.index.code_places import CODE, role_of
 from treering.retrieval.search.file_ranking import path_of
-from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 
@@ -40,6 +40,13 @@ _VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
 """The folder of a downloaded package: `cobra@v1.8.0`, `serde-1.0.197`."""
 _FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
 """Words of the output of a program that failed."""
+_IMPORT = re.compile(
+    r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s"""
+    r"""|export\s.*\bfrom\s+["']|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
+)
+_COMMENT = re.compile(r"\s*(?:\*|//|/\*|#(?!\[)|$)")
+_OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
+_CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 
@@ -132,6 +139,33 @@ def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
         _qualified(source, name) if name in defining else _containing(source, name) for name, source in candidates
     ]
     return [place for place in places if place]
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line of code is blank or a comment."""
+    return _COMMENT.match(line) is not None
+
+
+def is_import(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line of code is an import, or in the brackets of one."""
+    if _IMPORT.match(lines[at]):
+        return True
+    above = takewhile(lambda line: not _CLOSING.search(line), reversed(lines[:at]))
+    return any(_IMPORT.match(line) and _OPEN.search(line) for line in above)
+
+
+def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None:
+    """Return the definition in a file with most of some terms, those of its name first; `None` if none has any."""
+    best, place = (0, 0), None
+    for segment, first in _parts(source):
+        lines = segment.excerpt.split("\n")
+        for one in segment.definitions:
+            body = "\n".join(lines[one.first - 1 : one.last])
+            shared = len(terms.intersection(telling_terms(one.name))), len(terms.intersection(telling_terms(body)))
+            if shared > best:
+                at = _naming_line(lines[: one.last], one.name, one.first - 1)
+                best, place = shared, place_at_line(source, first + at)
+    return place
 
 
 def _sources_defining(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:
@@ -255,14 +289,14 @@ def _fits(mention: Mention, source: Source) -> bool:
 
 def _places(mention: Mention, sources: Iterable[Source]) -> Iterator[NamedPlace]:
     for source in sources:
-        at_line = _at_line(source, mention.line) if mention.line else None
+        at_line = place_at_line(source, mention.line) if mention.line else None
         defined = _defined(source, mention.name) if mention.name else None
         if at_line and defined and not f".{at_line.symbol}".endswith(f".{mention.name.rpartition('.')[2]}"):
             at_line = None  # a frame of another version of the file
-        yield at_line or defined or _whole(source)
+        yield at_line or defined or whole_file(source)
 
 
-def _at_line(source: Source, line: int) -> NamedPlace | None:
+def place_at_line(source: Source, line: int) -> NamedPlace | None:
     """Return a line of a file with the innermost definition around it; `None` if the file does not have the line."""
     for segment, first in _parts(source):
         lines = segment.excerpt.split("\n")
@@ -283,15 +317,20 @@ def _defined(source: Source, name: str) -> NamedPlace | None:
         lines = segment.excerpt.split("\n")
         for one in segment.definitions:
             if _ends(one.name, name):
-                return NamedPlace(
-                    source, first + one.first - 1, one.name.replace("::", "."), lines[one.first - 1].strip(), True
-                )
+                at = _naming_line(lines[: one.last], one.name, one.first - 1)
+                return NamedPlace(source, first + at, one.name.replace("::", "."), lines[at].strip(), True)
         for heading in names_in_heading(segment.heading, _path(source)):
             if _ends(heading, name):
-                last = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
-                at = next((place for place, line in enumerate(lines) if last.search(line)), 0)
+                at = _naming_line(lines, name)
                 return NamedPlace(source, first + at, heading, lines[at].strip(), True)
     return None
+
+
+def _naming_line(lines: Sequence[str], name: str, start: int = 0) -> int:
+    """Return the index of the first line with the last part of a name, a comment only if no other line has it."""
+    last = re.compile(rf"\b{re.escape(name.replace('::', '.').rpartition('.')[2])}\b")
+    named = [at for at, line in enumerate(lines) if at >= start and last.search(line)]
+    return next((at for at in named if not is_comment(lines[at])), next(iter(named), start))
 
 
 def _qualified(source: Source, name: str) -> NamedPlace | None:
@@ -310,11 +349,11 @@ def _containing(source: Source, name: str) -> NamedPlace | None:
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     for segment, first in _parts(source):
         if match := word.search(segment.excerpt):
-            return _at_line(source, first + segment.excerpt.count("\n", 0, match.start()))
+            return place_at_line(source, first + segment.excerpt.count("\n", 0, match.start()))
     return None
 
 
-def _whole(source: Source) -> NamedPlace:
+def whole_file(source: Source) -> NamedPlace:
     """Return a file as a whole, with the names that it defines or its sections."""
     is_code = file_at(_path(source)) is not None
     headings = (name for segment, _ in _parts(source) for name in names_in_heading(segment.heading, _path(source)))

@@ -12,18 +12,24 @@ from treering.extensions.coding_agents.governing import call_on, held_rules
 from treering.extensions.coding_agents.named_places import (
     NamedPlace,
     NamedPlaces,
+    definition_about,
     definitions_of,
+    is_comment,
+    is_import,
     names_file,
     places_named,
 )
+from treering.extensions.coding_agents.option_places import names_option, option_places
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.retrieval import limits
+from treering.retrieval.index.code_names import file_at
 from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
+from treering.verbs.file_names import read_sources
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
 
@@ -56,6 +62,10 @@ _BESIDE_CODE = re.compile(
     r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$", re.IGNORECASE
 )
 """Files that share words with prompts about code by chance."""
+_REQUEST = re.compile(
+    r"\W*(?:\w+\W+){0,3}?(?:adds?|allow|implement|introduce|let|make|new|supports?|want)\b", re.IGNORECASE
+)
+"""The beginning of a request for something that the project does not have."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
@@ -63,10 +73,10 @@ _WORKFLOW = frozenset(
         "add address agree all another apply ask better branch build bump change changelog check clean code comment "
         "commit concise conflict continue create debug delete do doc done entry error everything example explain "
         "fail file find finish fix format function git go good great help implement issue later let line lint long "
-        "look make merge message mind move need next now number ok okay old open option other output perfect plan "
+        "look make merge message mind move need new next now number ok okay old open option other output perfect plan "
         "please problem proceed project pull push question ready really rebase refactor release remove rename repo "
-        "repository review run second show simple split start step stop suite summarize sure take test thank thing "
-        "think try two understand update use verify version wait want way work write wrong yes"
+        "repository review run second show simple split start step stop suite summarize support sure take test thank "
+        "thing think try two understand update use verify version wait want way work write wrong yes"
     )
 )
 """Terms of the work itself: a prompt with only these has no subject to search for."""
@@ -81,7 +91,13 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
     subject, names = subject_of(asked), _names_in(asked)
-    has_subject = len(subject) >= _HOOKS.min_shared_terms or bool(names) or names_file(output)
+    has_subject = (
+        len(subject) >= _HOOKS.min_shared_terms
+        or bool(names)
+        or bool(subject and _REQUEST.match(asked))
+        or names_file(output)
+        or names_option(asked)
+    )
     words = _words(asked)
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
@@ -103,9 +119,10 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
-    defined = definitions_of(call, _names_in(named.rest)) if is_short else []
+    defined = [*definitions_of(call, _names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
-    return [*known, *islice(_places(named.places, defined, found_files), _HOOKS.max_places)]
+    lines = _hit_lines(call, found_files, subject)
+    return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
 
 
 def _citing(call: Call, places: Sequence[NamedPlace]) -> list[HookLine]:
@@ -125,12 +142,12 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     """
     text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
     subject, names = subject_of(text), _names_in(text)
-    if len(subject) < _HOOKS.min_shared_terms and not names:
+    if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.match(text)):
         return []
     hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
     files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
     if not ids:
-        return _answering(files, subject, names)
+        return _answering(files, subject, names) or _requested(files, text, subject)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
     least = max(_MANY_SHARED_TERMS, len(subject) / 2)
     return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
@@ -156,6 +173,23 @@ def _is_stale(hit: ShownHit) -> bool:
 def _names_in(asked: str) -> list[str]:
     """Return the names in a prompt that no plain word is; not numbers such as `12/14`."""
     return [found[0] for found in _NAME.finditer(asked) if not _NUMBER.fullmatch(found[0])]
+
+
+def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) -> Sequence[ShownHit]:
+    """Return the best files for a short request for something new, if their names have a word of it.
+
+    What is new has no words in the project yet: `make the output colored`, `let the logger print milliseconds`.
+    """
+    if len(subject) > _MANY_SHARED_TERMS or not _REQUEST.match(text):
+        return []
+    first = files[: _HOOKS.max_found_places]
+    return [hit for hit in first if WEAK not in hit.flags and _is_named(hit, subject)]
+
+
+def _is_named(hit: ShownHit, subject: frozenset[str]) -> bool:
+    """Return whether a file, its folder or the definition found in it is named after a term of the subject."""
+    path = hit.place.rpartition("#L")[0].split("/")[-2:]
+    return not subject.isdisjoint(telling_terms(f"{' '.join(path)} {hit.symbol}"))
 
 
 def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
@@ -230,18 +264,16 @@ def _was_active(space: Space, hit: ShownHit) -> bool:
 
 
 def _places(
-    named: Sequence[NamedPlace], defined: Sequence[NamedPlace], found: Sequence[ShownHit]
+    named: Sequence[NamedPlace], defined: Sequence[NamedPlace], found: Mapping[str, HookLine]
 ) -> Iterator[HookLine]:
-    """Yield the places of a prompt: named files, then definitions, then found files, each once."""
+    """Yield the places of a prompt: named files, then definitions, then found files by id, each once."""
     exact = [one for one in named if one.is_exact]
     exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
     shown = {one.source.id for one in exact}
-    best = {hit.object_id: hit for hit in found}
     for one in [*exact, *(one for one in named if one.source.id not in shown)]:
-        hit = best.get(one.source.id)
-        yield _line(one.path, one.line, one.symbol, one.text) if one.is_exact or hit is None else _hit_line(hit)
+        yield _place_line(one) if one.is_exact or one.source.id not in found else found[one.source.id]
         shown.add(one.source.id)
-    yield from (_hit_line(hit) for hit in found if hit.object_id not in shown)
+    yield from (line for identity, line in found.items() if identity not in shown)
 
 
 def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
@@ -249,9 +281,34 @@ def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
     return one.source.id == other.source.id and f"{other.symbol}.".startswith(f"{one.symbol}.")
 
 
+def _hit_lines(call: Call, hits: Sequence[ShownHit], subject: frozenset[str]) -> dict[str, HookLine]:
+    """Return by id the lines for found files. A definition is shown instead of an import."""
+    imports = [hit.object_id for hit in hits if _shows_import(hit)] if "import" not in subject else []
+    definitions = {one.id: definition_about(one, subject) for one in read_sources(call, imports)}
+    lines = {one: _place_line(place) for one, place in definitions.items() if place}
+    return {hit.object_id: lines.get(hit.object_id) or _hit_line(hit) for hit in hits}
+
+
+def _shows_import(hit: ShownHit) -> bool:
+    path = hit.place.rpartition("#L")[0]
+    return file_at(path) is not None and is_import(hit.text.split("\n"), next(iter(hit.lines), 0))
+
+
 def _hit_line(hit: ShownHit) -> HookLine:
-    best = next(iter(hit.lines), 0)
-    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, hit.text.split("\n")[best])
+    lines = hit.text.split("\n")
+    best = _definition_below(hit, lines, next(iter(hit.lines), 0))
+    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, lines[best])
+
+
+def _definition_below(hit: ShownHit, lines: Sequence[str], at: int) -> int:
+    """Return the line of the definition that a comment is directly above, or else the line itself."""
+    below = next((one for one in range(at, len(lines)) if not is_comment(lines[one])), at)
+    name = hit.symbol.rpartition(".")[2].rpartition("::")[2]
+    return below if name and re.search(rf"\b{re.escape(name)}\b", lines[below]) else at
+
+
+def _place_line(place: NamedPlace) -> HookLine:
+    return _line(place.path, place.line, place.symbol, place.text)
 
 
 def _line(path: str, number: int, symbol: str, text: str) -> HookLine:

@@ -46,6 +46,8 @@ class PackNotes:
     """The commands of the project that the task asks for."""
     users: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """By object and segment of code: a line about its callers and tests."""
+    projects: Set[str] = frozenset()
+    """The names of the projects in reach, in lower case. Most files of a project mention its name."""
 
     def of(self, packed: Packed) -> dict[str, object]:
         """Return the fields of a `ContextPack` with the notes for these items."""
@@ -151,7 +153,7 @@ def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
         for one in notes.attached
         if one.left_out
     )
-    code = _files_not_shown(packed, notes.files, results.question.text)
+    code = _files_not_shown(packed, notes)
     others = chain(belonging, code or _passages_left_out(packed, results))
     return (*islice(dict.fromkeys(others), TUNING.packing.max_entries - len(companions)), *companions)
 
@@ -177,17 +179,19 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
     return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in named]
 
 
-def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[str]:
+def _files_not_shown(packed: Packed, notes: PackNotes) -> list[str]:
     """Name the best place of each file of code that the pack does not show, with the words of the task in it.
 
     If the pack is empty, other files of a project are named as well.
     """
     shown = {item.object_id for item in packed.unnumbered}
+    query = notes.results.question.text
+    words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.casefold() not in notes.projects]
     best: dict[str, str] = {}
-    for hit in files:
+    for hit in notes.files:
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
-            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
+            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(words, hit)}"
         if len(best) == TUNING.packing.max_entries:
             break
     return [*best.values()]
@@ -198,8 +202,8 @@ def _place_of_code(lines: Lines, heading: str) -> str:
     return quoted(f"{lines.path}#L{lines.start}-L{lines.end}{named}")
 
 
-def _reason(query: str, hit: Hit) -> str:
+def _reason(words: Iterable[str], hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
-    words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
-    named = ", ".join(label(word) for word in islice(words, limits.MAX_REASON_WORDS))
+    mentioned = (word for word in words if not terms.isdisjoint(telling_terms(word)))
+    named = ", ".join(label(word) for word in islice(mentioned, limits.MAX_REASON_WORDS))
     return f"mentions {named}" if named else "similar meaning"

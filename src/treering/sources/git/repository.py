@@ -211,6 +211,12 @@ class GitRepository:
         listing = self._run(*_COMPARED, "--name-status", "--diff-filter=R", "-z", before, "--", top=self.top)
         return {one.before: one.path for one in _changes(iter(listing.split(b"\0")))}
 
+    def path_now(self, path: str) -> str:
+        """Return the path that a deleted file was moved to, even if edited; empty if it was not moved."""
+        deleting = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=D", "--", f":(top,literal){path}")
+        commit = self._run(*deleting, top=self.top).decode().strip()
+        return self.renames_in_work_tree(f"{commit}^" if commit else "HEAD").get(path, "")
+
     def merge_base(self, one: str, other: str) -> str | None:
         """Return the newest common ancestor of two commits, or `None`."""
         return self._ask("merge-base", one, other)

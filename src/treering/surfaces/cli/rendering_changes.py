@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -119,7 +119,8 @@ def render_ingest(
             if one.outcome == outcome and outcome not in _COUNTED
         ]
         yield from _grouped(outcome, items)
-    warnings = [one for one in report.warnings if verbose or not is_routine(one)]
+    # Routine warnings come last, and then the number of warnings that are left out, which are routine too.
+    warnings = report.warnings if verbose else [*takewhile(lambda one: not is_routine(one), report.warnings)]
     yield from _grouped("warning", [_origin_of(one) for one in warnings])
     yield from render_drift(ledger, report.staled, report.contested)
     if report.dry_run:

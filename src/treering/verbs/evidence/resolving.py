@@ -426,6 +426,10 @@ class Resolver:
         files = self.call.engine.evidence_files
         if files and (refusal := files.refusal(name)):
             return refusal
+        if now := self.tree.path_now(name) if self.tree else "":
+            return NotFound(
+                f"There is no file, source or address {name[:200]!r}.", hint=f"It was renamed to {label(now)}."
+            )
         alike = self._alike(name)
         hint = _choose(alike) if alike else f"Check the path, or give {NOTATIONS}."
         return NotFound(f"There is no file, source or address {name[:200]!r}.", hint=hint)

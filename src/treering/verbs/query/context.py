@@ -52,7 +52,7 @@ from treering.verbs.read_reports import (
 from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations
-from treering.verbs.trees import REPLACED, notes_of
+from treering.verbs.trees import REPLACED, maps_of, notes_of
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
@@ -121,6 +121,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         conflicts=_conflicts(call, packed, reach, altered),
         commands=commands_asked_for(call, question, options),
         users=lines_about_users(call, _shown(packed, results), reach),
+        projects=_project_names(call),
     )
     sequence = answered_sequence(results.sources, reach)
     built, text, left_out = fit(_empty_pack(call, given, sequence), packed, items, notes, max_tokens=max_tokens)
@@ -190,6 +191,12 @@ def _shown(packed: Packed, results: TaskResults) -> list[Hit]:
     places = {(item.object_id, item.segment_id) for item in packed.unnumbered}
     hits = {hit.head.key: hit for hit in (*results.definitions, *results.sources.hits)}
     return [hit for hit in hits.values() if (hit.head.object_id, hit.head.part) in places]
+
+
+def _project_names(call: Call) -> frozenset[str]:
+    """Return the names of the repositories in reach, in lower case."""
+    cards = (one.payload.get("card", {}) for one in maps_of(call.engine, call.scope))
+    return frozenset(card["name"].casefold() for card in cards if card.get("name"))
 
 
 def _empty_pack(call: Call, given: ContextInput, sequence: int) -> ContextPack:

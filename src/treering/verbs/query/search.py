@@ -92,6 +92,11 @@ class SearchReport(ReadReport):
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank passages and knowledge by how well they answer."""
+    return _search(call, given, options, limit=options.limit)
+
+
+def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) -> SearchReport:
+    """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
     engine = call.engine
     reach = reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic, zone=zone_of(call, options))
@@ -99,7 +104,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     searching = retrieval(
         question,
         reach=reach,
-        limit=options.limit,
+        limit=limit,
         by_source=_MAX_PASSAGES if by_source else 0,
         deep=options.deep,
         reranking=reranking_of(call, options),
@@ -109,16 +114,21 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     found: Retrieval
     found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
     replaced = replaced_places(call, found)
-    ordered = replacements_first(call, found.hits, replaced, reach, limit=options.limit)
+    ordered = replacements_first(call, found.hits, replaced, reach, limit=limit)
     # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
     judged = Judgement.of(words, question, replace(found, hits=ordered))
-    ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=options.limit)
+    ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=limit)
     ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
     replaced = records | replaced_turns | replaced
     hits = without_declarations(ordered, found, replaced)
     notes = notes_of(call.tree, engine.ledger, hits)
     if not reach.withdrawn:
-        hits = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
+        current = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
+        if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
+            return _search(call, given, options, limit=2 * limit)
+        hits = current
+    if limit > options.limit and not by_source:
+        hits = hits[: options.limit]
     found = replace(found, hits=hits)
     note_recalled(engine, found.hits)
     now = reach.now or engine.clock.now()
@@ -167,6 +177,10 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         answer=answer_name(call.scope, given.text),
         trace={**found.trace, **({"tuning": values_of(SEARCH_GROUPS)} if options.explain else {})},
     )
+
+
+def _count(hits: Sequence[Hit], options: HitOptions) -> int:
+    return len({hit.head.object_id for hit in hits}) if options.group == "source" else len(hits)
 
 
 def _doubts(judged: Judgement, words: KnownWords, found: Retrieval) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from treering.extensions.code.repository.project_commands import commands_of
 from treering.extensions.code.repository.project_layout import (
     decision_folders,
+    docs_folders,
     main_folders,
     main_languages,
     test_places,
@@ -105,7 +106,7 @@ def draw_card(
         ],
         "folders": main_folders(entries, folders, tests),
         "tests": tests,
-        "docs": [f"{folder}/" for folder in ("docs", "doc") if any(path.startswith(f"{folder}/") for path in paths)],
+        "docs": docs_folders(entries),
         "decisions": decision_folders(entries),
         "client_files": sorted({name for path in paths if (name := _client_file(path))}),
         "read_from": [path for path, one in manifests.items() if one.name or one.purpose or requires[path]],

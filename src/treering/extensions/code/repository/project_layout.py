@@ -29,6 +29,7 @@ _MAX_DECISION_FOLDERS = 2
 _MIN_RECORDS = 2
 """Numbered files from which a folder with such a name is one of decision records."""
 _NUMBERED = re.compile(r"(?:[a-z]+[-_])?\d{2,}", re.IGNORECASE)
+DOCS_NAMES = ("docs", "doc")
 _TEST_SUFFIX = re.compile(r"(?:[._](?:test|spec)\.(?:go|py|rb|[cm]?[jt]sx?)|Tests?\.(?:java|kt|php))$")
 
 
@@ -56,6 +57,12 @@ def main_folders(
             names = [*dict.fromkeys(child.removeprefix(f"{path}/").partition("/")[0] for child in children)]
             main.append({"path": f"{path}/", "children": names[:_MAX_CHILDREN], "more": len(names[_MAX_CHILDREN:])})
     return main
+
+
+def docs_folders(entries: Sequence[TreeEntry]) -> list[str]:
+    """Return the folders of documentation at the top. One with mostly code is a package, as `doc/` often is in Go."""
+    folders = [(f"{name}/", [one.path for one in entries if one.path.startswith(f"{name}/")]) for name in DOCS_NAMES]
+    return [folder for folder, paths in folders if 2 * sum(map(_is_code, paths)) < len(paths)]
 
 
 def test_places(entries: Sequence[TreeEntry]) -> list[str]:

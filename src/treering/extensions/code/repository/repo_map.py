@@ -17,6 +17,7 @@ from treering.core.evidence import Section
 from treering.extensions.code.parsing.languages import counted_language
 from treering.extensions.code.repository.change_statistics import ChangedTogether, PathHistory
 from treering.extensions.code.repository.project_card import card_files, draw_card
+from treering.extensions.code.repository.project_layout import DOCS_NAMES, docs_folders
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.ports.format import PROSE_SUFFIX
 from treering.retrieval.index.code_names import HAS_HISTORY
@@ -189,9 +190,7 @@ def _payload(
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
-        "card": draw_card(
-            facts.name, partial(_described, texts), entries, texts, _code_folders(_all_modules(entries), texts)
-        ),
+        "card": draw_card(facts.name, partial(_described, texts), entries, texts, _code_folders(entries, texts)),
     }
 
 
@@ -204,12 +203,15 @@ def _described(texts: Mapping[str, str], name: str) -> str:
     return _docstring(own) or _about(texts)
 
 
-def _code_folders(modules: Sequence[_Module], texts: Mapping[str, str]) -> dict[str, list[str]]:
+def _code_folders(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the folders of code, each with the modules in it, the largest first.
 
     These are the modules of the first level. Several in a folder with no other content count as one folder.
     """
-    largest = sorted((one for one in modules if not _is_aside(one.path)), key=lambda module: -module.size)
+    docs = docs_folders(entries)
+    modules = _all_modules(entries)
+    own = (one for one in modules if f"{one.path}/" not in docs and (one.path in DOCS_NAMES or not _is_aside(one.path)))
+    largest = sorted(own, key=lambda module: -module.size)
     total = sum(module.size for module in modules if module.parent is None)
     packages = tuple(f"{place[0]}/" for path in texts if (place := path.rpartition("/"))[0] and place[2] in MANIFESTS)
     first = [module for module in largest if module.parent is None]

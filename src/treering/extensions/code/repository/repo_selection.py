@@ -374,6 +374,11 @@ class RepositoryTrees:
         renames = self._compared(str(tree.top), lambda repository: repository.renames_in_work_tree(since))
         return renames or {}
 
+    def path_now(self, tree: CheckedOut, path: str) -> str:
+        """Return the path that a file of an earlier commit was renamed to."""
+        is_path = bool(PurePosixPath(path).suffix) and path.isprintable()
+        return (self._compared(str(tree.top), lambda repository: repository.path_now(path)) or "") if is_path else ""
+
     def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
         """Compare commits in the repository at a place; `None` if that fails."""
         try:

@@ -14,6 +14,7 @@ from treering.extensions.discussions.generators.generator import (
     GeneratedText,
     SpokenLine,
 )
+from treering.extensions.discussions.generators.parsing import first_words
 from treering.extensions.discussions.generators.utterances import (
     POINT,
     bare_line,
@@ -51,7 +52,7 @@ class BuiltInGenerator:
     @property
     def name(self) -> str:
         """Name and version of the rules; it changes when their results do."""
-        return f"{BY_RULES}-3"
+        return f"{BY_RULES}-4"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
         """Make one memory of a chunk from its most informative sentences; none if nothing is worth remembering.
@@ -110,14 +111,10 @@ _SENTENCES = 5
 _WORDS = 80
 _ENTITIES = 12
 _PHRASES = 8
-_TITLE_PARTS = 3
-_TITLE_WORDS = 8  # of a sentence that names nothing
-_TITLE_CHARS = 80
 _MIN_WEIGHT = 1.6  # the minimum weight of a fact in the state document
 _PARTS = frozenset({"user", "assistant", "human", "ai", "model", "bot"})
 """Roles, which occur in every discussion and are therefore no entities."""
 
-_TITLES: dict[Sort, str] = {"decision": "Decision: ", "preference": "Preference: ", "open": "To do: ", "fact": ""}
 _SECTIONS: dict[Sort, str] = {
     "decision": "## Decisions",
     "preference": "## Preferences",
@@ -153,7 +150,7 @@ def _item(selected: Sequence[Sentence], sentences: Sequence[Sentence]) -> Genera
     phrases = phrases_of([*selected, *sentences])
     stated = [dated(sentence) for sentence in selected]
     return GeneratedMemory(
-        title=_title(selected, entities, phrases),
+        title=_title(selected),
         summary=told(stated),
         utterances=utterances_of(stated),
         entities=tuple(entities[:_ENTITIES]),
@@ -161,14 +158,11 @@ def _item(selected: Sequence[Sentence], sentences: Sequence[Sentence]) -> Genera
     )
 
 
-def _title(sentences: Sequence[Sentence], entities: Sequence[str], phrases: Sequence[str]) -> str:
-    """Return the topics of the most informative sentence, then other topics."""
+def _title(sentences: Sequence[Sentence]) -> str:
+    """Return the beginning of the most informative sentence, with its speaker if that is a name."""
     top = max(sentences, key=lambda sentence: sentence.weight)
-    speakers = {sentence.speaker for sentence in sentences}
-    named = [name for name in [*entities_of([top]), *phrases_of([top])] if name not in speakers]
-    others = [name for name in [*entities, *phrases] if name not in speakers]
-    parts = _distinct([*named, *others])[:_TITLE_PARTS]
-    return _TITLES[sort_of(top.text)] + (", ".join(parts) or " ".join(top.text.split()[:_TITLE_WORDS])[:_TITLE_CHARS])
+    speaker = f"{top.speaker}: " if top.speaker and top.speaker.lower() not in _PARTS else ""
+    return first_words(f"{speaker}{top.text}").removesuffix(".")
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
