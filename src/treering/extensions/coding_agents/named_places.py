@@ -155,7 +155,7 @@ def is_import(lines: Sequence[str], at: int) -> bool:
 
 
 def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None:
-    """Return the definition in a file with most of some terms, those of its name first; `None` if none has any."""
+    """Return the definition in a file with most of some terms, terms of its name first; `None` if none has any."""
     best, place = (0, 0), None
     for segment, first in _parts(source):
         lines = segment.excerpt.split("\n")

@@ -178,7 +178,7 @@ def _names_in(asked: str) -> list[str]:
 def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) -> Sequence[ShownHit]:
     """Return the best files for a short request for something new, if their names have a word of it.
 
-    What is new has no words in the project yet: `make the output colored`, `let the logger print milliseconds`.
+    A new feature has no words in the project yet: `make the output colored`, `let the logger print milliseconds`.
     """
     if len(subject) > _MANY_SHARED_TERMS or not _REQUEST.match(text):
         return []

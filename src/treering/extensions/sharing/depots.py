@@ -256,7 +256,7 @@ class _Blob:
 class GitDepot:
     """A git remote. Fetched objects are in a bare repository in the user's data folder, not in the user's repository.
 
-    git reaches the remote with the user's settings, but without those of any repository.
+    git reaches the remote with the user's settings, but without a repository's settings.
     """
 
     def __init__(self, url: str, caches: Path) -> None:
