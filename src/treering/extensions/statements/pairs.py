@@ -58,6 +58,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "another": is_open and is_another(new, old),
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
+        "own day": not is_told and kinds == ["date"] and has_own_thing(new, old),  # a trip and a birthday
     }
     return [name for name, holds in found.items() if holds]
 
