@@ -180,7 +180,7 @@ def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) ->
 
     A new feature has no words in the project yet: `make the output colored`, `let the logger print milliseconds`.
     """
-    if len(subject) > _MANY_SHARED_TERMS or not _REQUEST.match(text):
+    if len(subject) > _HOOKS.min_shared_terms or not _REQUEST.match(text):
         return []
     first = files[: _HOOKS.max_found_places]
     return [hit for hit in first if WEAK not in hit.flags and _is_named(hit, subject)]
