@@ -11,9 +11,9 @@ from treering.verbs.catalog import call
 from treering.verbs.envelope import READS, Envelope
 
 # One of them for the conversation of the hits, one for the scopes below, one for questions with a word that no
-# vocabulary has: is it known here?
+# vocabulary has: is it known here? In a context, one reads the closest passages if no passage has a word of the task.
 MOST_OF_SEARCH = 10
-MOST_OF_CONTEXT = 21
+MOST_OF_CONTEXT = 22
 
 
 class Counted:
