@@ -27,6 +27,7 @@ _EVERYWHERE = ("", "repository")
 """Scopes of a constraint that do not narrow it to a part of a project."""
 _SINGULARS = {"work": "work item", "activities": "activity", "summaries": "summary"}
 _WORD = re.compile(r"\w+")
+_NEAREST = "among the nearest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
         for one in notes.attached
         if one.left_out
     )
-    code = _files_not_shown(packed, notes.files, results.question.text)
+    code = _files_not_shown(packed, notes.files, results)
     others = chain(belonging, code or _passages_left_out(packed, results))
     return (*islice(dict.fromkeys(others), TUNING.packing.max_entries - len(companions)), *companions)
 
@@ -162,7 +163,7 @@ def _passages_left_out(packed: Packed, results: TaskResults) -> Iterator[str]:
             yield f"{named_item(draft.item, draft.places)}: the rest"
     for draft in packed.left_out:
         if draft.item.segment_id:
-            why = "did not fit" if results.answers else "among the nearest"
+            why = "did not fit" if results.answers else _NEAREST
             yield f"{named_item(draft.item, draft.places)}: {why}"
 
 
@@ -177,7 +178,7 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
     return [f"{quoted(path)}, changed with it in {commits} commits" for path, commits in named]
 
 
-def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[str]:
+def _files_not_shown(packed: Packed, files: Sequence[Hit], results: TaskResults) -> list[str]:
     """Name the best place of each file of code that the pack does not show, with the words of the task in it.
 
     If the pack is empty, other files of a project are named as well.
@@ -187,7 +188,7 @@ def _files_not_shown(packed: Packed, files: Sequence[Hit], query: str) -> list[s
     for hit in files:
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
-            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(query, hit)}"
+            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(results, hit)}"
         if len(best) == TUNING.packing.max_entries:
             break
     return [*best.values()]
@@ -198,8 +199,11 @@ def _place_of_code(lines: Lines, heading: str) -> str:
     return quoted(f"{lines.path}#L{lines.start}-L{lines.end}{named}")
 
 
-def _reason(query: str, hit: Hit) -> str:
+def _reason(results: TaskResults, hit: Hit) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
-    words = dict.fromkeys(word for word in _WORD.findall(query) if not terms.isdisjoint(telling_terms(word)))
+    asked = _WORD.findall(results.question.text)
+    words = dict.fromkeys(word for word in asked if not terms.isdisjoint(telling_terms(word)))
     named = ", ".join(label(word) for word in islice(words, limits.MAX_REASON_WORDS))
-    return f"mentions {named}" if named else "similar meaning"
+    if named:
+        return f"mentions {named}"
+    return _NEAREST if results.sources.unrelated else "similar meaning"
