@@ -89,6 +89,18 @@ def test_closest_passages_are_listed_as_weak_if_no_word_is_shared(notes):
     assert (pack.items, len(pack.recommended_next_reads)) == ((), 3)
 
 
+def test_closest_passages_come_with_the_reason_why_nothing_matches(notes):
+    before = notes.query("search", input={"query": UNSHARED}).as_of
+    notes.ingest("source", input={"items": [{"text": "A feline likes evenings.", "origin": "cats.md"}]})
+    for options, reason in (
+        ({"as_of": before}, "Nothing about it was recorded by then."),
+        ({"filter": {"origin": "0.md"}}, "The filter excludes every match; loosen it."),
+    ):
+        found = notes.query("search", input={"query": UNSHARED}, options=options)
+        assert all("weak" in hit.flags for hit in found.hits)
+        assert any(reason in warning for warning in found.warnings)
+
+
 def test_unknown_single_word_finds_nothing(notes):
     assert notes.query("search", input={"query": "feline"}).status == "empty"
 
