@@ -221,6 +221,8 @@ def test_the_tools_list_folders_search_and_bound_what_they_answer(space, folder)
     assert key not in read
     assert "there are none" in tools.read_lines(APP, None, 90, 95)
     assert f"{APP}#L1-L5" in tools.search_repository("Serves requests", None)
+    space.embed_pending()
+    assert "No result answers the question" in tools.search_repository("Which xylophone did Cleopatra play?", None)
     assert "query is empty" in tools.search_repository(" ", None)
 
 

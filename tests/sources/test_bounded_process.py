@@ -101,3 +101,14 @@ def _is_running(process_id):
         return " Z " not in Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2][:4]
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def test_start_replaces_a_child_that_ended(process):
+    process.start()
+    ended = process._child.process
+    ended.stdin.close()
+    assert ended.wait() == 0
+    process.start()
+    running = process._child.process
+    assert process.ask(b"print", seconds=1) is not None
+    assert process._child.process is running is not ended

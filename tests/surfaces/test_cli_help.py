@@ -175,7 +175,8 @@ NOT_FOR_WRITING = (
     "treering.verbs.query.context",
     "treering.retrieval.packing",
     "treering.retrieval.search.relevance",
-    "treering.spaces.sync",
+    "treering.extensions.sharing.merging",
+    "treering.extensions.sharing.sync",
     "treering.surfaces.cli.rendering_queries",
 )
 

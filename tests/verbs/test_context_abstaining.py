@@ -89,6 +89,18 @@ def test_closest_passages_are_listed_as_weak_if_no_word_is_shared(notes):
     assert (pack.items, len(pack.recommended_next_reads)) == ((), 3)
 
 
+def test_closest_passages_come_with_the_reason_why_nothing_matches(notes):
+    before = notes.query("search", input={"query": UNSHARED}).as_of
+    notes.ingest("source", input={"items": [{"text": "A feline likes evenings.", "origin": "cats.md"}]})
+    for options, reason in (
+        ({"as_of": before}, "Nothing about it was recorded by then."),
+        ({"filter": {"origin": "0.md"}}, "The filter excludes every match; loosen it."),
+    ):
+        found = notes.query("search", input={"query": UNSHARED}, options=options)
+        assert all("weak" in hit.flags for hit in found.hits)
+        assert any(reason in warning for warning in found.warnings)
+
+
 def test_unknown_single_word_finds_nothing(notes):
     assert notes.query("search", input={"query": "feline"}).status == "empty"
 
@@ -105,6 +117,30 @@ def test_only_decision_near_a_task_is_packed_whatever_it_cites(notes, tmp_path):
     decide(notes, "The cat gets a basket", evidence)
     notes.embed_pending()
     assert [item.title for item in context(notes, UNSHARED).pack.items] == ["The cat gets a basket"]
+
+
+def test_files_far_from_an_answered_task_are_not_named(notes, tmp_path):
+    (tmp_path / "film.py").write_text("def film(reel):\n    return reel\n")
+    notes.ingest("path", input={"path": str(tmp_path)})
+    notes.embed_pending()
+    assert context(notes, UNSHARED).pack.recommended_next_reads == ('"film.py#L1-L2 film": among the nearest',)
+    decide(notes, "The cat gets a basket")
+    notes.embed_pending()
+    pack = context(notes, UNSHARED).pack
+    assert ([item.title for item in pack.items], pack.recommended_next_reads) == (["The cat gets a basket"], ())
+
+
+def test_decision_far_from_a_task_does_not_count_as_an_answer(open_space):
+    space = open_space(embedder=Synonyms())
+    text = "The {} of module {} retries a failed job, then it leads it back to the queue."
+    items = [{"text": text.format(part, at), "origin": f"{part}{at}.md"} for part in PARTS for at in range(45)]
+    space.ingest("source", input={"items": items})
+    space.embed_pending()
+    asked = "Does the renderer of cat Derrickson lead a failed job back to the queue?"
+    assert context(space, asked).status == "empty"
+    decide(space, "Zosia pays the deposit")
+    space.embed_pending()
+    assert context(space, asked).status == "empty"
 
 
 def test_refused_task_names_places_of_files_with_reasons(code, tmp_path):

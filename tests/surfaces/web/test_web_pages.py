@@ -259,6 +259,12 @@ def test_health_lists_what_needs_someone_with_the_command_that_mends_it(site):
     assert "These contradict each other" in shown(client, "/web/health?check=1")
 
 
+def test_graph_of_an_unknown_question_shows_no_answers(site):
+    text = shown(site[0], "/web/graph?q=Which+xylophone+did+Cleopatra+play")
+    assert "is near" in text
+    assert "answers" not in text.partition("As a list")[2]
+
+
 def test_the_graph_says_the_same_as_a_list(site):
     client, ids = site
     text = shown(client, f"/web/graph?id={ids['decision']}")

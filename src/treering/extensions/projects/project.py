@@ -26,6 +26,8 @@ from treering.ports.adapter import Vanished
 from treering.ports.ledger import Selection
 from treering.ports.models import LanguageModel
 from treering.retrieval.extraction.asking import Budget
+from treering.retrieval.search.relevance import WEAK
+from treering.retrieval.text.analysis import index_text
 from treering.verbs import catalog
 from treering.verbs.engine import Engine, retry_on_conflict
 from treering.verbs.envelope import READS, WRITES, Envelope, Value
@@ -314,7 +316,8 @@ def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
     """
     limit = min(count * _SEGMENTS_EACH, MOST_RETRIEVED)
     while True:
-        hits = _search(engine, query, limit).hits
+        report = _search(engine, query, limit)
+        hits = () if _are_only_nearest(report) else report.hits
         best: dict[str, float] = {}
         for hit in hits:
             best.setdefault(hit.object_id, hit.score)
@@ -328,6 +331,16 @@ def _search(engine: Engine, query: str, limit: int) -> SearchReport:
     options = {"limit": limit, "filter": where, "lines": 0}
     envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options=options)
     return cast("SearchReport", catalog.call(engine, "query", envelope, granted=READS))
+
+
+def _are_only_nearest(report: SearchReport) -> bool:
+    """Return whether no hit answers the query or shares a word with it.
+
+    Memories have no flags, so such documents would be taken for answers.
+    """
+    weak = all(WEAK in hit.flags for hit in report.hits)
+    texts = (f"{hit.title}\n{hit.heading}\n{hit.text}" for hit in report.hits)
+    return weak and all(set(report.terms).isdisjoint(index_text(text).split()) for text in texts)
 
 
 def _whole(engine: Engine, identity: str) -> str | None:

@@ -73,4 +73,6 @@ class RepositoryTools:
             path = hit.origin.removeprefix(read.place.prefix)
             if hit.origin.startswith(read.place.prefix) and path in read.tree.sizes:
                 passages.append(fence(hit.text[: MOST_CHARS // _MOST_FOUND], origin=hit.place))
-        return "\n".join(passages) or "No results. Use other words, or list folders."
+        if passages:
+            return "\n".join((*report.warnings, *passages))
+        return "No results. Use other words, or list folders."

@@ -27,6 +27,7 @@ _EVERYWHERE = ("", "repository")
 """Scopes of a constraint that do not narrow it to a part of a project."""
 _SINGULARS = {"work": "work item", "activities": "activity", "summaries": "summary"}
 _WORD = re.compile(r"\w+")
+_NEAREST = "among the nearest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _passages_left_out(packed: Packed, results: TaskResults) -> Iterator[str]:
             yield f"{named_item(draft.item, draft.places)}: the rest"
     for draft in packed.left_out:
         if draft.item.segment_id:
-            why = "did not fit" if results.answers else "among the nearest"
+            why = "did not fit" if results.answers else _NEAREST
             yield f"{named_item(draft.item, draft.places)}: {why}"
 
 
@@ -187,11 +188,13 @@ def _files_not_shown(packed: Packed, notes: PackNotes) -> list[str]:
     shown = {item.object_id for item in packed.unnumbered}
     query = notes.results.question.text
     words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.casefold() not in notes.projects]
+    unrelated = notes.results.sources.unrelated
     best: dict[str, str] = {}
     for hit in notes.files:
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
-            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {_reason(words, hit)}"
+            reason = _reason(words, hit, unrelated=unrelated)
+            best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {reason}"
         if len(best) == TUNING.packing.max_entries:
             break
     return [*best.values()]
@@ -202,8 +205,10 @@ def _place_of_code(lines: Lines, heading: str) -> str:
     return quoted(f"{lines.path}#L{lines.start}-L{lines.end}{named}")
 
 
-def _reason(words: Iterable[str], hit: Hit) -> str:
+def _reason(words: Iterable[str], hit: Hit, *, unrelated: bool) -> str:
     terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
     mentioned = (word for word in words if not terms.isdisjoint(telling_terms(word)))
     named = ", ".join(label(word) for word in islice(mentioned, limits.MAX_REASON_WORDS))
-    return f"mentions {named}" if named else "similar meaning"
+    if named:
+        return f"mentions {named}"
+    return _NEAREST if unrelated else "similar meaning"

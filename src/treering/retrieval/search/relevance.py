@@ -31,19 +31,20 @@ class Judgement:
     def of(cls, known: KnownWords, question: Question, *found: Retrieval, answered: bool = False) -> "Judgement":
         """Judge the hits of one or several searches for a question.
 
-        No hit is weak if this is unknown: in reads of the past, or if the index is behind. The question is answered if
-        `answered` is true or a hit matched by its id, path or title.
+        Hits of unrelated searches are weak and do not count. No other hit is weak if this is unknown: in reads of the
+        past, or if the index is behind. The question is answered if `answered` is true or a hit matched by its id, path
+        or title.
         """
         unrelated = frozenset(hit.head.key for one in found if one.unrelated for hit in one.hits)
         if not known.idf.weights or question.lag.behind:
             return cls(weak=unrelated)
-        near = [one for one in found if not one.unrelated]
-        rankings = [[HitSignals.of(known.idf, question.meaning, hit) for hit in one.hits] for one in near]
+        related = [one for one in found if not one.unrelated]
+        rankings = [[HitSignals.of(known.idf, question.meaning, hit) for hit in one.hits] for one in related]
         hits = [one for ranking in rankings for one in ranking]
         checked = [one for ranking in rankings for one in ranking[: TUNING.question.first_hits]]
         if not (answered or any(one.is_named for one in checked) or answers(known.idf, question, checked)):
             return cls(False, unrelated.union(one.hit.head.key for one in hits))
-        outdated = {source for one in near for source in _outdated_sources(one)}
+        outdated = {source for one in related for source in _outdated_sources(one)}
         current = [one for one in hits if one.hit.head.object_id not in outdated]
         best = max((one.relevance for one in current), default=0.0)
         are_notes = _are_notes(known.idf, hits)

@@ -65,6 +65,8 @@ class BoundedProcess:
         """Start the child, unless this process has one, so that the first question waits less."""
         if self._lock.acquire(blocking=False):  # otherwise it is answering a question
             try:
+                if self._child is not None and self._child.process.poll() is not None:  # it was idle
+                    self._end()
                 self._running()
             finally:
                 self._lock.release()

@@ -111,7 +111,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     rules = rule_lines(active_constraints(call, reach, altered), reach)
     items = _items(call, results, attached, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
-    names_files = bool(packed.drafts) or not results.answers
+    names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
     notes = PackNotes(
         results,
         attached,

@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import LineQuery, symbol_of
+from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -159,8 +161,8 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *(below_warning(call, question, reach) if hits else ()),
-            *_doubts(judged, words, found),
+            *(below_warning(call, question, reach) if hits and not found.unrelated else ()),
+            *_doubts(call, judged, words, found, question, reach),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
@@ -183,13 +185,18 @@ def _count(hits: Sequence[Hit], options: HitOptions) -> int:
     return len({hit.head.object_id for hit in hits}) if options.group == "source" else len(hits)
 
 
-def _doubts(judged: Judgement, words: KnownWords, found: Retrieval) -> Iterator[str]:
+def _doubts(
+    call: Call, judged: Judgement, words: KnownWords, found: Retrieval, question: Question, reach: Reach
+) -> Iterator[str]:
     """Yield a warning if the hits do not answer the question, or are about less than it asks for."""
     if not found.hits:
         return
-    doubt = words.gap() if judged.answers else f"{_ONLY_NEAREST} {words.words.told()}".rstrip()
-    if doubt:
-        yield doubt
+    if found.unrelated:
+        yield f"{_ONLY_NEAREST} {why_empty(call, question, reach).hint}"
+    elif not judged.answers:
+        yield f"{_ONLY_NEAREST} {words.words.told()}".rstrip()
+    elif gap := words.gap():
+        yield gap
 
 
 def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:

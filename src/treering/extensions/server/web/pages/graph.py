@@ -8,6 +8,7 @@ from typing import Any, get_args
 from treering.core.patch import LinkType
 from treering.extensions.server.web.overview import OBJECTS, ListedObject
 from treering.extensions.server.web.view import PageView, Rendered
+from treering.retrieval.search.relevance import WEAK
 from treering.verbs.query.browsing import PageReport
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
@@ -250,7 +251,7 @@ def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[Gra
             status=hit.status,
             current=hit.current,
             note=hit.note,
-            relation="answers",
+            relation="is near" if WEAK in hit.flags else "answers",
             via=_QUESTION,
         )
         for hit in reversed(report.hits)
