@@ -175,8 +175,7 @@ def test_a_discussion_is_shown_with_its_last_memories_and_messages(kept):
         "SUMMARY",
         "STATE",
         "MEMORIES",
-        "0  Decision",
-        "We decided to launch",
+        "0  We decided to launch",
         "7  assistant [2026-05-08 10:00]",
     ):
         assert part in told

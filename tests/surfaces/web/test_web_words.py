@@ -286,7 +286,7 @@ def test_summary_and_state_of_a_discussion_lead_to_what_they_rest_on(site):
     for name in ("summary", "state document"):
         found = re.search(rf'href="([^"]+)"><bdi>Evidence and versions of the {name}', text)
         _, _, named = shown(client, found[1]).partition("Mentioned objects")
-        pages = [shown(client, one) for one in re.findall(r'href="(/web/object/know:[^"]+)"><bdi>Pref', named)]
+        pages = [shown(client, one) for one in re.findall(r'href="(/web/object/know:[^"]+)"><bdi>I like', named)]
         assert any("/web/object/src:" in page.partition(">Evidence</h2>")[2] for page in pages), name
 
 
