@@ -157,7 +157,8 @@ def replaced_turns(
                 # If it is above the other anyway, a likely one moves nothing, nor does any for a question about a day.
                 pulls = one is not None and asked.until is None
                 leads = leading is not None and (pulls or ranks.get(leading, len(ranks)) > ranks[position])
-                found[place] = replace(turn, degree=one.degree if one else "perhaps", leads=leads)
+                is_known = one is not None and one.relation.source.message == latest
+                found[place] = replace(turn, degree=one.degree if one and is_known else "perhaps", leads=leads)
     return found
 
 
@@ -196,8 +197,7 @@ def _leading(ledger: StatementLedger, position: int, asked: _Question, ranks: Ma
         known = retiring or ledger.doubted.get(old.id)
         if known and known.kind == "repeats":
             continue
-        is_absent = retiring and retiring.source.message not in ranks
-        for new in [*among_hits, ledger.statements[retiring.source.id]] if retiring and is_absent else among_hits:
+        for new in [ledger.statements[retiring.source.id]] if retiring else among_hits:
             is_known = known is not None and new.id == known.source.id
             chance = ledger.chance(old.id, new.id)
             if not (chance or is_known) or not asked.accepts(new):
