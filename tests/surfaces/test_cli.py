@@ -557,6 +557,13 @@ class TestTrying:
         stage.write({"README.rst": f"Acme\n====\n\n{logo}\nThe ``acme`` client retries each call, three times.\n"})
         assert 'search "The acme client retries each call' in stage.done("try").out
 
+    def test_asks_what_a_project_is_if_its_linked_readme_has_no_heading(self, stage: Stage) -> None:
+        (stage.folder / "crate").mkdir()
+        (stage.folder / "crate/README.md").write_text("# acme\n\n`acme` calls servers.\n", encoding="utf-8")
+        (stage.folder / "README.md").unlink(missing_ok=True)
+        (stage.folder / "README.md").symlink_to("crate/README.md")
+        assert 'search "what is acme"' in stage.done("try").out
+
     def test_of_an_empty_folder_it_says_that_nothing_is_there(self, stage: Stage) -> None:
         assert "No results: " in stage.done("try").out
 

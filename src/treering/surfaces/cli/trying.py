@@ -28,6 +28,7 @@ _CHARS = 92
 _LOOKED_AT = 20
 _PLAIN_WORDS = 6  # a line of a document with as many is considered a sentence
 _AFTER = 30  # characters shown after the beginning of a difference
+_TITLE = re.compile(r"^#[ \t]+(?P<name>[\w.-]{2,40})[ \t#]*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{2,4}[ \t]+(?P<name>[^#\n]{3,60}?)[ \t#]*$", re.MULTILINE)
 _EVERYWHERE = re.compile(
     r"(?:table of )?contents|install(?:ation|ing)?|(?:quick ?)?start(?:ed)?|getting started|usage|licen[cs]e|features|"
@@ -63,7 +64,6 @@ _MAX_HEADING_WORDS = 6
 _CODE = re.compile(r"[`=(){}<>_:,!]")
 """Signs of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
-_WITHOUT_WORDS = "what is this about"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
     r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
@@ -227,7 +227,9 @@ def _facts(folder: Path) -> Iterator[_Fact]:
 
 def _pages(folder: Path) -> list[Path]:
     docs = (one for one in sorted((folder / "docs").glob("*.md")) if not _OF_RELEASES.match(one.name))
-    return [*sorted(folder.glob("README*"), key=_by_name), *docs]
+    pages = (*sorted(folder.glob("README*"), key=_by_name), *docs)
+    real = (page.resolve() for page in pages)  # a README may be a link to that of a package
+    return [page for page in real if page.is_relative_to(folder.resolve())]
 
 
 def _by_name(page: Path) -> tuple[int, str]:
@@ -250,7 +252,7 @@ def _question(folder: Path) -> str:
     """Return a question of a developer, made from the README or the docs.
 
     It asks for a default that a page names, else about a heading that other projects do not have. If there is none, as
-    in reStructuredText, it is the beginning of the first sentence.
+    in reStructuredText, it is the beginning of the first sentence, or it asks what the project is.
     """
     texts = list(map(_text, _pages(folder)))
     for text in texts:
@@ -260,7 +262,10 @@ def _question(folder: Path) -> str:
         return _asked(heading)
     sentences = filter(None, map(_SENTENCE.search, texts))
     words = next((found["words"].split()[:_MAX_WORDS] for found in sentences), None)
-    return re.sub(r"[`*]", "", " ".join(words)) if words else _WITHOUT_WORDS
+    if words:
+        return re.sub(r"[`*]", "", " ".join(words))
+    title = next(filter(None, map(_TITLE.search, texts)), None)
+    return f"what is {title['name'] if title else folder.name}"
 
 
 def _asked_for_default(text: str) -> str:
