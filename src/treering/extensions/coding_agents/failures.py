@@ -58,7 +58,7 @@ class FailedTest:
 
 
 def lines_after_failure(space: Space, failure: str, output: str = "") -> list[HookLine]:
-    """Return rules and decisions about the named lines, knowledge about the same failure, and what failing tests protect.
+    """Return decisions about the named lines, knowledge about the same failure, and what failing tests protect.
 
     `output`: the output of the tool with the lines of a traceback; by default `failure` itself.
     """
