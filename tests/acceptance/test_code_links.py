@@ -113,6 +113,19 @@ def test_of_an_earlier_time_no_links_of_code_are_reported_and_the_answer_says_so
     assert "known only for the current state" in " ".join(report.warnings)
 
 
+def test_definition_is_named_with_its_file(space, project):
+    till = "from app.{0} import {0}\n\n\nclass Till:\n    def open(self):\n        return {0}()\n"
+    called = {f"app/{name}.py": f"def {name}():\n    return 1\n" for name in ("cash", "card")}
+    tills = {"app/one.py": till.format("cash"), "app/two.py": till.format("card")}
+    write(project, {**called, **tills, "app/__init__.py": ""})
+    ingest(space, project)
+    for named, name in (("app/one.py::Till::open", "cash"), ("two.py::Till.open()", "card")):
+        links = told(space, named, types=["calls"], direction="out")
+        assert links == [f"calls {name} at app/{name}.py#L1-L1"]
+    with pytest.raises(NotFound):
+        ask(space, "app/two.py::Till::refund")
+
+
 def test_a_link_appears_with_the_file_that_it_leads_to_and_ends_with_it(space, project):
     write(project, {"app/a.py": "from app.b import run\n\n\ndef go():\n    run()\n", "app/__init__.py": ""})
     ingest(space, project)

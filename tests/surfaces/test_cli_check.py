@@ -439,6 +439,20 @@ def test_a_space_that_is_named_and_not_there_is_an_error(shop):
     assert shop.run("check", "--no-space").code == 0
 
 
+@pytest.mark.parametrize("staged", [True, False])
+def test_check_counts_uncommitted_files_that_it_does_not_read(shop, staged):
+    assert "not checked" not in shop.run("check").out
+    for path in ("src/acme/fetch.py", "CHANGELOG.md"):
+        with (shop.folder / path).open("a") as file:
+            file.write("\n")
+    if staged:
+        git(shop, "add", ".")
+    line = "2 uncommitted files were not checked. To check them too, add --worktree."
+    assert shop.run("check").out.splitlines()[-1] == line
+    assert shop.run("check", "--json").data["uncommitted"] == 2
+    assert "not checked" not in shop.run("check", "--worktree").out
+
+
 # Forms.
 
 HOSTILE = (

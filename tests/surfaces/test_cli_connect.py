@@ -983,6 +983,14 @@ def test_failure_shows_lessons_from_the_same_failure(shop, client):
     assert "busy timeout" in text
 
 
+def test_failure_shows_the_decision_about_a_frame_of_its_traceback(shop):
+    trace = 'Traceback (most recent call last):\n  File "src/shop/basket.py", line 1, in <module>\nKeyError: 3\n'
+    given = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": {"stderr": trace, "exit_code": 1}}
+    text = context_of(hook("failure", {"session_id": "one", "cwd": str(shop), **given}, shop))
+    assert "Baskets hold three things" in text
+    assert LEARNED not in text
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -37,3 +37,15 @@ def test_log_shows_a_merge_as_one_line(stage, monkeypatch):
 def test_failed_sync_leaves_no_space(stage):
     assert stage.run("sync", "nowhere", "--space", "bob").code == 2
     assert stage.run("log", "--space", "bob").code == 3
+
+
+def test_sync_names_contested_statements_by_their_titles(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"team/.keep": ""})
+    for name, port in (("ann", 8080), ("ben", 9090)):
+        stage.done("fact", f"port = {port}", "--of", "api", "--space", name, "--actor", name)
+        received = stage.done("sync", "./team", "--space", name).out
+    (contested,) = (line for line in received.splitlines() if line.startswith("Now contested: "))
+    assert '"api: port = 8080"' in contested
+    assert '"api: port = 9090"' in contested
+    assert "know:" not in received

@@ -96,3 +96,32 @@ def test_declaration_is_replaced_by_a_declaration(repository):
         space.decide("Ship on Tuesdays")
         made = space.replace("Ship on", "Ship on Fridays")
         assert (places(space, made.id), made.report.warnings) == ((), ())
+
+
+def test_lines_with_the_old_value_are_no_evidence_of_a_new_one(space, repository):
+    repository.commit({"README.md": "# Acme\n\nAn abort is reported to the shell.\n"})
+    old = space.fact("exit_code = 1", of="abort", because=["core.py:8", "README.md:3"])
+    made = space.replace(old.id, "exit_code = 2")
+    assert places(space, made.id) == ("README.md:3",)
+    assert made.report.warnings == ("core.py:8 still states the old value; add --because PATH:LINES",)
+
+
+def test_value_without_other_evidence_is_declared_or_refused(space):
+    old = space.fact("exit_code = 1", of="abort", because="core.py:8")
+    if space.engine.author.channel == "user":
+        made = space.replace(old.id, "exit_code = 2")
+        assert places(space, made.id) == ()
+        (warning,) = made.report.warnings
+        assert warning.startswith("without evidence now; core.py:8 still states the old value")
+        assert read(space, made.id).memory_source == "user_declared"
+        return
+    with pytest.raises(InvalidInput, match=r"still states the old value: core\.py:8") as refused:
+        space.replace(old.id, "exit_code = 2")
+    assert "because" in refused.value.hint
+
+
+def test_edited_lines_with_the_new_value_are_inherited(space, repository):
+    old = space.fact("exit_code = 1", of="abort", because="core.py:7-8")
+    (repository.folder / "core.py").write_text(EDITED)
+    made = space.replace(old.id, "exit_code = 130")
+    assert (places(space, made.id), made.report.warnings) == (("core.py:8-9",), ())

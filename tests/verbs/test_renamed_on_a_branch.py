@@ -313,6 +313,19 @@ def test_commit_of_a_rename_is_known_before_it_is_read(space, repository, edit):
     assert sections(space) == {"Stale": ['A call is tried three times (changed since: third.py:3 is now "LIMIT = 5")']}
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("edit", ["", "X = 1\n"])
+def test_rename_on_a_branch_that_was_not_read_is_followed(space, repository, edit, is_committed):
+    repository.git("checkout", "-q", "-b", "unread", "main")
+    repository.git("mv", "retry.py", "third.py")
+    repository.write("third.py", f"{edit}{THREE}")
+    if is_committed:
+        repository.commit()
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    repository.write("third.py", FIVE)
+    assert sections(space) == {"Stale": ['A call is tried three times (changed since: third.py:3 is now "LIMIT = 5")']}
+
+
 @pytest.mark.parametrize("edit", ["", "X = 1\n"])
 def test_revert_of_a_removed_file_restores_knowledge_that_another_branch_has(space, repository, edit):
     repository.git("rm", "-q", "again.py")

@@ -73,7 +73,7 @@ class AskedTree:
     commit: str = ""
     """The commit at which the branch of the view was read."""
     read_at: str = ""
-    """The commit at which the branch that is checked out was read."""
+    """The commit that the work tree is compared with to find renamed files."""
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
     _moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -153,9 +153,11 @@ class AskedTree:
         return self._lost(head, segment, ref.quote(segment)) if is_lost else _ELSEWHERE
 
     def _is_changed_on_unread_branch(self, origin: str) -> bool:
-        """Return whether a branch that was not read changes a file, which can be compared in the work tree."""
+        """Return whether a branch that was not read changes or renames a file, which the work tree then shows."""
         path = self.view.path(origin)
-        return bool(self.view.changed.get(path)) and path in self._own_changes and self._file(path) is not None
+        if path not in self.view.changed or path not in self._own_changes or self._file(path) is None:
+            return False
+        return bool(self.view.changed[path] or self._moved_to(path))
 
     @property
     def _own_changes(self) -> Collection[str]:
@@ -513,12 +515,12 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
         return AskedTree(later, here, lookup, (warning,) if ahead else (), read_at=known[here.branch])
     if same:
-        return AskedTree(_view(repository, same, here.branch), here, lookup)
+        return AskedTree(_view(repository, same, here.branch), here, lookup, read_at=here.commit)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
     unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
     if view is None:
         view = _view(repository, _leading(repository), here.branch)
-    return AskedTree(view, here, lookup, (unread,), known[view.branch])
+    return AskedTree(view, here, lookup, (unread,), known[view.branch], known[view.branch])
 
 
 def _beside(repository: Source, name: str, commit: str, place: str, lookup: TreeLookup | None) -> TreeView | None:

@@ -136,6 +136,15 @@ def test_rule_applies_to_files_by_folder_or_glob(scope, path, applies):
     assert applies_to(scope, path) == applies
 
 
+def test_failure_names_the_decision_that_cites_its_line(space):
+    space.decide("A file is sent once", because=["acme/upload.py:1-3"], why="The server counts every request")
+    space.decide("Retries have a limit", because=["acme/queue.py:4-5"])
+    failure = "thread 'main' panicked at acme/upload.py:3:13:\nconnection refused"
+    (line,) = texts(lines_after_failure(space, failure))
+    assert line == "Decision: A file is sent once – why: The server counts every request"
+    assert lines_after_failure(space, "error in acme/upload.py") == []
+
+
 def test_failing_test_names_the_decision_it_protects(space):
     decide(space, "A file is sent once", evidence_at(space, "send connection put"))
     decide(space, "Colors are mixed", note(space, "Colors are mixed."))

@@ -35,6 +35,15 @@ def test_decisions_and_failures_become_candidates_with_the_turn_as_evidence(spac
     assert "We decided to use SQLite" in cited.excerpt
 
 
+def test_only_a_rule_of_a_person_is_proposed(space) -> None:
+    text = "Never use thread::sleep in tests because it hides races."
+    assert record(space, Message(role="assistant", content=text)).proposed == ()
+    record(space, Message(role="assistant", content=text), Message(role="user", content=text))
+    (rule,) = proposed(space)
+    assert (rule.kind, rule.status, rule.payload.rule) == ("constraint", "candidate", text)
+    assert rule.payload.violation_impact == "it hides races"
+
+
 def test_only_new_statements_are_proposed(space) -> None:
     record(space, *SAID)
     assert record(space, *SAID).proposed == ()

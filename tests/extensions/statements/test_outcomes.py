@@ -37,6 +37,19 @@ def test_why_something_failed_is_a_failure(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        "Never use thread::sleep in tests.",
+        "Please always run the formatter before a commit.",
+        "Don't ever push to main.",
+        "Also, never pass a token in an address.",
+    ],
+)
+def test_a_command_without_an_end_is_a_rule(said: str) -> None:
+    assert [(one.kind, one.text) for one in outcomes_of(f"Thanks. {said}")] == [("rule", said)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         "Have we decided to use Postgres?",
         "We have not decided on a name yet.",
         "If we decided to move, it would take a week.",
@@ -45,6 +58,13 @@ def test_why_something_failed_is_a_failure(said: str) -> None:
         "The test failed.",
         "```\nwe decided to use tabs\n```",
         "We decided if it rains.",
+        "Never mind the old branch.",
+        "Always happy to help you with it.",
+        "Always interested in other ways.",
+        "Never appears with that option.",
+        "Never had a chance to try it.",
+        "Should we never use sleep in tests?",
+        "I never use sleep in tests.",
     ],
 )
 def test_questions_wishes_and_code_are_neither(said: str) -> None:

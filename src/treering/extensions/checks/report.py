@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
 from treering.core.characters import one_line, visible
 from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, nearest
@@ -56,6 +58,8 @@ class CheckReport(Value):
     head: str
     files: int
     """How many the change touches."""
+    uncommitted: int = Field(default=0, exclude_if=lambda count: not count)
+    """How many changed files of the work tree were not checked."""
     space: str
     """The address of the space that was asked; empty where only the repository's own records were."""
     beliefs: int
@@ -86,6 +90,7 @@ def report_on(
         base=change.base,
         head=change.head,
         files=len(change.files),
+        uncommitted=0 if worktree else _unchecked(change),
         space=held.address,
         beliefs=len(beliefs),
         everywhere=_everywhere(own),
@@ -108,6 +113,12 @@ def _held(space: str, settings: Settings, change: BranchChange, *, no_space: boo
         return Held(str(address), held_beliefs(ledger, paths, change), work, pages, ledger.policy)
     finally:
         ledger.close()
+
+
+def _unchecked(change: BranchChange) -> int:
+    """Return the number of uncommitted files, or 0 if the change does not end at the commit of the work tree."""
+    repository = change.repository
+    return len(repository.work_changes()) if repository.head() == change.head else 0
 
 
 def _kept_pages(ledger: Ledger, paths: Mapping[str, str]) -> "Sequence[CitingPage]":
@@ -183,6 +194,10 @@ def as_text(report: CheckReport) -> str:
     if report.everywhere:
         rules = ", ".join(f"{path} ({number})" for path, number in report.everywhere.items())
         lines.append(f"Rules for the whole repository: {rules}.")
+    if report.uncommitted:
+        was = "was" if report.uncommitted == 1 else "were"
+        files = counted_things(report.uncommitted, "uncommitted file")
+        lines.append(f"{files} {was} not checked. To check them too, add --worktree.")
     return visible("\n".join(lines)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The lines shown to an agent after a failure: knowledge about it, and the decisions that a failing test protects."""
+"""The lines shown to an agent after a failure: knowledge about it, its lines, and what a failing test protects."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,8 @@ from treering.core.evidence import Lines, Segment
 from treering.core.filters import Compare
 from treering.core.objects import Activity, Knowledge, Source, title_of
 from treering.core.scope import ROOT
-from treering.extensions.coding_agents.governing import call_on, file_at, held_rules
+from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing
+from treering.extensions.coding_agents.named_places import places_named
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
@@ -56,11 +57,21 @@ class FailedTest:
     words: frozenset[str]
 
 
-def lines_after_failure(space: Space, failure: str) -> list[HookLine]:
-    """Return knowledge about the same failure, then the rules and decisions that a failing test protects."""
+def lines_after_failure(space: Space, failure: str, output: str = "") -> list[HookLine]:
+    """Return decisions about the named lines, knowledge about the same failure, and what failing tests protect.
+
+    `output`: the output of the tool with the lines of a traceback; by default `failure` itself.
+    """
     call = call_on(space)
-    learned = islice(_learned(call, failure), _HOOKS.max_places)
-    return [*learned, *_protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))]
+    learned = [*islice(_learned(call, failure), _HOOKS.max_places)]
+    cited = {line.key: line for line in [*_cited(call, output or failure), *learned]}
+    protected = _protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))
+    return [*cited.values(), *protected]
+
+
+def _cited(call: Call, output: str) -> list[HookLine]:
+    """Return the rules and decisions that cite a line that the output of a failed tool names."""
+    return [rule.line_for("failure") for rule in rules_citing(call, places_named(call, output).places)]
 
 
 def _learned(call: Call, failure: str) -> Iterator[HookLine]:

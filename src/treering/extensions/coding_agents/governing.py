@@ -13,6 +13,7 @@ from treering.core.objects import Constraint, Decision, Knowledge, Preference, S
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
+from treering.extensions.coding_agents.named_places import NamedPlace
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import Selection, head_of
 from treering.ports.passages import Reach
@@ -115,6 +116,17 @@ def held_rules(call: Call) -> list[HeldRule]:
     held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
     held.sort(key=lambda one: (one.status in ("candidate", "stale"), -one.updated_at.timestamp()))
     return [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
+
+
+def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
+    """Return the first rules and decisions that cite the lines of places; files named as a whole have no lines."""
+    segments: dict[str, frozenset[str]] = {}
+    for one in places:
+        if one.is_exact:
+            segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
+    rules = held_rules(call) if segments else []
+    cited = (rule for rule in rules if rule.item.status != "candidate" and rule.rests_on(segments))
+    return [*islice(cited, _HOOKS.max_entries)]
 
 
 def _is_shown(item: Knowledge) -> bool:

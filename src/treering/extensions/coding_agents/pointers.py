@@ -8,7 +8,7 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
-from treering.extensions.coding_agents.governing import call_on, held_rules
+from treering.extensions.coding_agents.governing import call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
     NamedPlace,
     NamedPlaces,
@@ -115,7 +115,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         return known
     call = call_on(space)
     named = places_named(call, output)
-    cited = _citing(call, [one for one in named.places if one.is_exact])
+    cited = [rule.line_for("prompt") for rule in rules_citing(call, named.places)]
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
@@ -123,16 +123,6 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     lines = _hit_lines(call, found_files, subject)
     return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
-
-
-def _citing(call: Call, places: Sequence[NamedPlace]) -> list[HookLine]:
-    """Return the rules and decisions that cite the lines of places."""
-    segments: dict[str, frozenset[str]] = {}
-    for one in places:
-        segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
-    rules = held_rules(call) if segments else []
-    cited = (rule for rule in rules if rule.item.status in _BELIEVED and rule.rests_on(segments))
-    return [rule.line_for("prompt") for rule in islice(cited, _HOOKS.max_entries)]
 
 
 def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:

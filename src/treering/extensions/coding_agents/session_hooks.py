@@ -196,7 +196,7 @@ def _asked(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with knowledge about the same failure, and the decisions that a failing test protects."""
+    """Answer with knowledge about the same failure, and decisions about its lines or protected by a failing test."""
     from treering.extensions.coding_agents import tool_calls
 
     failed = tool_calls.failure_of(given)
@@ -210,7 +210,8 @@ def _failure(given: Mapping[str, Any]) -> Mapping[str, Any]:
     from treering.extensions.coding_agents.shown_lines import show_lines
 
     with _opened(space, folder) as opened:
-        return _answer(given, show_lines(space, _session(given), lines_after_failure(opened, failed)))
+        lines = lines_after_failure(opened, failed, tool_calls.output_of(given))
+        return _answer(given, show_lines(space, _session(given), lines))
 
 
 @contextmanager

@@ -160,10 +160,14 @@ def _shell_words(command: str) -> list[str]:
     return list(read)
 
 
+def output_of(given: Mapping[str, Any]) -> str:
+    """Return the end of the output of a tool, after its error."""
+    return "\n".join([*texts_in(_error_of(given)), "\n".join(texts_in(_answer_of(given)))[-_MOST_OUTPUT:]])
+
+
 def failure_of(given: Mapping[str, Any]) -> str:
     """Return the error lines of a failed tool, or "" if it did not fail."""
-    output = next((given[key] for key in _OUTPUTS if key in given), None)
-    error = given.get("error") or given.get("error_message")
+    output, error = _answer_of(given), _error_of(given)
     answered = object_in(output)
     text = "\n".join(texts_in(output))[-_MOST_OUTPUT:]
     if not error:
@@ -182,3 +186,11 @@ def failure_of(given: Mapping[str, Any]) -> str:
     lines = "\n".join([*texts_in(error), text]).splitlines()
     telling = [one.strip()[:500] for one in lines if FAILED_LINE.search(one)] or [one[:500] for one in lines[-5:]]
     return "\n".join(telling[-_MOST_LINES:])
+
+
+def _error_of(given: Mapping[str, Any]) -> Any:
+    return given.get("error") or given.get("error_message")
+
+
+def _answer_of(given: Mapping[str, Any]) -> Any:
+    return next((given[key] for key in _OUTPUTS if key in given), None)

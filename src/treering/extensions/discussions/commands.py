@@ -56,9 +56,9 @@ class TranscriptFlags:
         str, Option("--conversation", metavar="NAME", help="The conversation, by id or title, if the file has several.")
     ] = ""
     no_update: Annotated[bool, Option("--no-update", help="Do not make memories now; a later update does.")] = False
-    propose: Annotated[bool, Option("--propose", help="Propose decisions and causes of failures as candidates.")] = (
-        False
-    )
+    propose: Annotated[
+        bool, Option("--propose", help="Propose decisions, rules and causes of failures as candidates.")
+    ] = False
     again: Annotated[bool, Option("--again", help="Also record messages that were erased before.")] = False
     within: Within = "/"
 

@@ -53,7 +53,7 @@ class RecordOptions(Value):
 
     update: bool = Field(default=True, description="Then make the memories that are due.")
     propose: bool = Field(
-        default=False, description="Propose candidates for decisions and for causes of failures in new messages."
+        default=False, description="Propose candidates for decisions, rules and causes of failures in new messages."
     )
     again: bool = Field(default=False, description="Also record messages that were erased before.")
 

@@ -1,4 +1,4 @@
-"""Proposals from recorded messages: decisions and causes of failures as candidates, with the messages as evidence."""
+"""Proposals from recorded messages: decisions, rules and causes of failures as candidates, with their messages."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,13 +17,14 @@ _MAX_CANDIDATES = 20
 """The maximum number of candidates of one recording: a person reviews them."""
 _TITLE_CHARS = 120
 _DEFAULT_SUBJECT = "the work"
-_SPEAKERS = frozenset({"user", "assistant"})
+_PERSON = "user"
+_SPEAKERS = frozenset({_PERSON, "assistant"})
 
 
 def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
-    """Propose the decisions and failures in messages; return the ids of the written candidates.
+    """Propose the decisions, rules and failures in messages; return the ids of the written candidates.
 
-    Repetitions are merged into known candidates. A message shaped like instructions is skipped.
+    Repetitions are merged into known candidates. A message shaped like instructions is skipped. Only people set rules.
     """
     drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:_MAX_CANDIDATES]
     operations = [operation for _, operations in drafts for operation in operations]
@@ -37,7 +38,7 @@ def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[Knowledge
         if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
             continue
         for outcome in outcomes_of(message.text):
-            if outcome.text not in seen:
+            if outcome.text not in seen and (outcome.kind != "rule" or message.role == _PERSON):
                 seen.add(outcome.text)
                 yield _fields(outcome, _evidence(call, message, outcome))
 
@@ -52,6 +53,8 @@ def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
     if outcome.kind == "decision":
         payload = {"question": text, "outcome": text, "rationale": outcome.reason}
         return KnowledgeFields(kind="decision", payload=payload, **common)
+    if outcome.kind == "rule":
+        return KnowledgeFields(kind="constraint", payload={"rule": text, "violation_impact": outcome.reason}, **common)
     subject = next(iter(entities_of([Sentence(text)])), _DEFAULT_SUBJECT)
     return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": text}, **common)
 

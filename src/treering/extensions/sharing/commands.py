@@ -17,6 +17,7 @@ from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.extensions.sharing.merging import MergeReport
+    from treering.ports.ledger import Ledger
 
 
 def add_sharing(app: Typer) -> None:
@@ -56,8 +57,9 @@ def merge(
     """
     with opened(access) as space:
         report = space.merge(other)
+        received = _merge_lines(report, space.engine.ledger)
     stay = f"Patches waiting for review stay in the other space: {len(report.waiting)} (treering review list there)."
-    answer(access, report, [*_merge_lines(report), *([line(stay)] if report.waiting else [])])
+    answer(access, report, [*received, *([line(stay)] if report.waiting else [])])
 
 
 def sync(
@@ -86,12 +88,13 @@ def sync(
     address = Settings.read().space_address(access.space or None)
     with _removed_if_new(address.file), opened(access, create=options.fetch) as space:
         report = space.sync(remote, options)
+        received = _merge_lines(report.received, space.engine.ledger) if report.received else []
     lines = list[IndentedLine]()
     if options.push:
         sent = f"{counted_things(report.sent, 'change')} ({report.bytes:,} bytes)" if report.sent else "nothing new"
         lines.append(line(f"Sent {sent} to {report.remote}."))
     if report.received:
-        lines += _merge_lines(report.received)
+        lines += received
     elif options.fetch:
         lines.append(line("Nothing new received." if report.replicas else "No other copies there yet."))
     if report.waiting:
@@ -150,9 +153,11 @@ def remove_space(file: Path) -> None:
         file.with_name(file.name + end).unlink(missing_ok=True)
 
 
-def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
+def _merge_lines(report: "MergeReport", ledger: "Ledger") -> list[IndentedLine]:
     if not (report.entries or report.created or report.changed or report.erased):
         return [line("Nothing new received.")]
+    from treering.surfaces.cli.receipts import render_drift
+
     counts = {
         "new": report.created,
         "changed": report.changed,
@@ -162,7 +167,7 @@ def _merge_lines(report: "MergeReport") -> list[IndentedLine]:
     }
     summary = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
     lines = [line(f"Received {counted_things(report.entries, 'change')}: {summary}.")]
-    return lines + [line(f"contested: {identity}", indent=2) for identity in report.contested[:20]]
+    return [*lines, *render_drift(ledger, (), report.contested)]
 
 
 HELP = CommandHelp(

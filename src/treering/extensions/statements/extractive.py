@@ -374,12 +374,12 @@ def is_machine(speaker: str, speakers: Collection[str]) -> bool:
     return _MACHINE.fullmatch(speaker if "Bot" in speaker else speaker.casefold()) is not None
 
 
-OutcomeKind = Literal["decision", "failure"]
+OutcomeKind = Literal["decision", "rule", "failure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A literal sentence about a decision or a failure, and its reason."""
+    """A literal sentence about a decision or a failure, or that sets a rule, and its reason."""
 
     kind: OutcomeKind
     text: str
@@ -387,7 +387,7 @@ class Outcome:
 
 
 def outcomes_of(text: str) -> Iterator[Outcome]:
-    """Yield the decisions and failures in a message, apart from questions and code."""
+    """Yield the decisions, rules and failures in a message, apart from questions and code."""
     for sentence in sentences_of(text):
         plain = sentence.text.strip()
         kind = _kind(plain)
@@ -405,6 +405,15 @@ _DECIDED = re.compile(
     r"\bwe[’'](?:ll| will) (?:use|go with|stick with|switch to)\b|^(?:and |so )?from now on\b",
     re.IGNORECASE,
 )
+_RULE = re.compile(
+    r"^\W*(?:(?:and|also|but|so),? )?(?:please,? )?(?:never|always|do(?: not|n[’']t) ever)(?: ever)? "
+    r"(?!\w+(?:ed|ing)\b|\w+[^\Ws]s\b"  # `Always interested`, `Never appears`
+    r"|(?:a|again|an|as|at|available|been|best|better|did|done|down|easy|felt|found|fun|glad|gone|good|got|great|had"
+    r"|happy|hard|heard|here|in|is|knew|known|made|mind|my|nice|on|possible|ready|right|saw|say|seen|so|the|there|thought"
+    r"|too|true|up|was|went|with|worth|wrong|your)\b)[a-z]+ \S",
+    re.IGNORECASE,
+)
+"""A command that is always valid: `Never use thread::sleep in tests`; no exclamation such as `Always happy to help`."""
 _FAILURE = re.compile(
     r"\b(?:fail(?:s|ed)|br(?:eaks|oke)|crash(?:es|ed)|hangs|hung)\b.{0,120}\b(?:because|since|as|due to)\b|"
     r"\b(?:did|does|do)(?:n[’']t| not) work\b.{0,80}\b(?:because|since|as|due to)\b|"
@@ -418,4 +427,6 @@ _BECAUSE = re.compile(r"\b(?:because(?: of)?|since|due to)\s+(?P<reason>.{3,300}
 def _kind(sentence: str) -> OutcomeKind | None:
     if _FAILURE.search(sentence):
         return "failure"
+    if _RULE.match(sentence):
+        return "rule"
     return "decision" if _DECIDED.search(sentence) and not _UNDECIDED.search(sentence) else None

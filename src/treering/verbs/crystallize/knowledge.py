@@ -1,5 +1,6 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,9 +9,9 @@ from pydantic import Field, model_validator
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import IllegalTransition, InvalidInput
-from treering.core.evidence import EvidenceRef, extended, united
+from treering.core.evidence import EvidenceRef, extended, short_place, united
 from treering.core.filters import And, Compare, Not
-from treering.core.objects import Knowledge, Object
+from treering.core.objects import Fact, Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
@@ -201,21 +202,43 @@ def _with_evidence(
 ) -> tuple[KnowledgeFields, tuple[ResolvedEvidence, ...], tuple[str, ...]]:
     """Return the fields of a replacement with its evidence, by default the places of the old statement; and warnings.
 
-    Raises `InvalidInput` if an agent gives no evidence and the old places are gone.
+    Places that still state the old value of a fact are not evidence of the new one. Raises `InvalidInput` if an agent
+    gives no evidence and no old place is left.
     """
     if fields.evidence_refs or fields.derived_from or not has_places(call, old):
         return *with_resolved_evidence(call, fields, dry_run=dry_run), ()
-    inherited = inherited_evidence(call, old, dry_run=dry_run)
+    places = inherited_evidence(call, old, dry_run=dry_run)
+    contrary = [one for one in places if _states_old_value(one.quote, old, fields)]
+    inherited = tuple(one for one in places if one not in contrary)
     if inherited:
         refs = united(ref for one in inherited for ref in one.refs)
-        return fields.model_copy(update={"evidence_refs": refs}), inherited, ()
-    if call.engine.author.channel == "user":
-        return fields, (), ("without evidence now; add --because PATH:LINES",)
+        fields = fields.model_copy(update={"evidence_refs": refs})
+    unlike = ", ".join(short_place(one.place) for one in contrary)
+    if inherited or call.engine.author.channel == "user":
+        with_what = "" if inherited else "without evidence now; "
+        why = f"{with_what}{unlike} still states the old value; " if unlike else with_what
+        return fields, inherited, (f"{why}add --because PATH:LINES",) if why else ()
     raise InvalidInput(
-        f"The evidence of {named(old.title)} is gone, so its replacement has none.",
+        f"The evidence of {named(old.title)} still states the old value: {unlike}."
+        if unlike
+        else f"The evidence of {named(old.title)} is gone, so its replacement has none.",
         hint="Give its evidence in because, such as src/retry.py:10-14.",
         details={"id": old.id},
     )
+
+
+def _states_old_value(quote: str, old: Knowledge, new: KnowledgeFields) -> bool:
+    """Return whether a text contains the old value of a fact and not the new one, as whole words."""
+    if not isinstance(old.payload, Fact) or new.kind != "fact":
+        return False
+    before = old.payload.value if old.payload.object is None else old.payload.object
+    after = new.payload.get("value", new.payload.get("object"))
+    return _contains_value(quote, before) and not _contains_value(quote, after)
+
+
+def _contains_value(text: str, value: object) -> bool:
+    written = str(value).strip()
+    return bool(written) and re.search(rf"(?<!\w){re.escape(written)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _is_same_statement(item: Knowledge, old: Knowledge) -> bool:

@@ -98,7 +98,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
     places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in stale[: TUNING.packing.max_entries]}
-    reasons = {**changed, **{identity: ", ".join(lost) for identity, lost in places.items() if lost}}
+    lost = {identity: ", ".join(gone) for identity, gone in places.items() if gone}
+    # The places that an unread branch lost are unknown, so its work tree is more precise.
+    reasons = {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
     held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind == "constraint"]
     sections = [

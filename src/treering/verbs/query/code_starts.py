@@ -16,7 +16,7 @@ _MAX_SYMBOLS = 8
 
 
 def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
-    """Return the places that a text names as a segment, path, origin, symbol or module."""
+    """Return the places that a text names as a segment, path, origin, `path::symbol`, symbol or module."""
     source_id, _, segment_id = text.partition(" ")
     if segment_id and is_object(source_id):
         return [CodeStart(source, frozenset([segment_id.strip()])) for source in read_sources(call, [source_id])]
@@ -25,7 +25,7 @@ def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
     if parts:
         return [CodeStart(source, frozenset([text])) for source in read_sources(call, [parts[0].object_id])]
     files = [CodeStart(source) for source in read_sources(call, ids_at_path(heads, text))[:1]]
-    symbols = files or _symbols(call, text, reach)
+    symbols = files or _symbol_at(call, text, reach) or _symbols(call, text, reach)
     return symbols or [CodeStart(source) for source in modules_called(call, text, reach)]
 
 
@@ -40,6 +40,16 @@ def starts_at(call: Call, item: Object) -> list[CodeStart]:
             return [CodeStart(source) for source in read_sources(call, about) if file_of(source)][:_MAX_FILES]
         case _:
             return []
+
+
+def _symbol_at(call: Call, text: str, reach: Reach) -> list[CodeStart]:
+    """Return the definition that a text names with its file, such as `src/retry.py::Retry.wait`."""
+    path, _, symbol = text.partition("::")
+    if not (symbol and "." in path):
+        return []  # without a file, such as `Retry::wait`
+    sources = read_sources(call, ids_at_path(passages_called(call, path, reach), path))
+    name = symbol.removesuffix("()").replace("::", ".")
+    return [start for source in sources if (start := start_defining(source, name))][:_MAX_SYMBOLS]
 
 
 def _symbols(call: Call, name: str, reach: Reach) -> list[CodeStart]:

@@ -41,7 +41,7 @@ class RelatedInput(AskingInput):
 
     id: str = Field(
         min_length=1,
-        description="The start; in code also a path, `source_id segment_id`, or a symbol's name.",
+        description="The start; in code also a path, `path::symbol`, `source_id segment_id`, or a symbol's name.",
     )
     types: tuple[LinkType | Literal["refers_to"] | CodeRelation, ...] = Field(
         default=(),
