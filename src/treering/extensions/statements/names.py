@@ -57,5 +57,5 @@ def _introductions(people: frozenset[str]) -> tuple[re.Pattern[str], ...]:
     return (
         re.compile(rf"(?<![\w-]){relation}(?: |,? {_CALLED} |['’]s name {_IS} | ?\(){_NAME}(?![\w-])"),
         re.compile(rf"(?<!\w){introduced}(?:, | {_IS} ){_NAME}{_END}"),
-        re.compile(rf"(?<!\w){_NAME}(?: {_IS} |['’]s |, | \(| [–-] )(?i:{_OWNER}) (?:[\w-]+ )?{relation}{_END}"),
+        re.compile(rf"(?<![\w-]){_NAME}(?: {_IS} |['’]s |, | \(| [–-] )(?i:{_OWNER}) (?:[\w-]+ )?{relation}{_END}"),
     )
