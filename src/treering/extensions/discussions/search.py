@@ -189,7 +189,8 @@ def search(
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
-    space's own search, but those that say nothing come last, as in the mode `semantic`. A blank query finds nothing.
+    space's own search, but a model's messages that say nothing come last, as in the mode `semantic`. A blank query
+    finds nothing.
     """
     if not query.strip():
         return DiscussionHits()
@@ -374,7 +375,8 @@ class _Search:
     def _ordered(self, hits: list[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Keep the order unless weights or recency are given; with weights, fields that contain query words count.
 
-        Messages that say nothing, such as `Noted, thank you`, come last: their vectors are near to every question.
+        A model's messages that say nothing, such as `Noted, thank you`, come last: their vectors are near to every
+        question.
         """
         recency, weights = self.options.recency, self.options.weights
         holds = _holds_words(query_terms(query).words)
@@ -429,17 +431,15 @@ class _Search:
 
 
 def _says_nothing(hit: DiscussionHit) -> bool:
-    """Return whether a message has no content: of a model, at most one topic, such as `tell` in `Thanks for telling`.
+    """Return whether a model's message has at most one topic, such as `tell` in `Noted, thank you for telling me`.
 
     Other scripts than Latin are not judged, because statements are read in English, German and Spanish.
     """
-    if hit.kind == "memory" or len(hit.text.split()) > _MAX_EMPTY_WORDS or _OTHER_SCRIPT.search(hit.text):
+    is_said_by_model = hit.kind == "turn" and hit.speaker.casefold() in MACHINES
+    if not is_said_by_model or len(hit.text.split()) > _MAX_EMPTY_WORDS or _OTHER_SCRIPT.search(hit.text):
         return False
-    is_machine = hit.speaker.casefold() in MACHINES
     statements = statements_of(SaidMessage(0, "", hit.text))  # none of links and notices of bots
-    return bool(statements) and not any(
-        one.values or len(one.topics) > 1 or (one.has_substance and not is_machine) for one in statements
-    )
+    return bool(statements) and not any(one.values or len(one.topics) > 1 for one in statements)
 
 
 def _marked(one: DiscussionHit, by: ReplacingTurn | None) -> DiscussionHit:
