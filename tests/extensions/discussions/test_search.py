@@ -106,6 +106,21 @@ def test_messages_come_in_the_order_of_the_spaces_own_search(discussion, space):
         assert look(discussion, query, mode="hybrid", limit=5) == [hit.text for hit in own]
 
 
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+def test_replies_of_a_model_that_say_nothing_come_last(space, mode):
+    discussion = DiscussionMemory(space.engine).open("chat")
+    content = ["I'm allergic to hazelnuts", "The rent is 1,450 francs a month", "I swim on Tuesday evenings", "東京"]
+    replies = ["That's good to know.", "Noted, thank you for telling me.", "Great, I'll remember that.", "Got it!"]
+    told = [Message(role="user", content=text) for text in content]
+    discussion.record([*told, *(Message(role="assistant", content=text) for text in replies)], start=0)
+    space.embed_pending()
+    for query in ("What foods should I avoid?", "How do I stay fit?"):
+        found = look(discussion, query, mode=mode)
+        assert set(found[:4]) == set(content)
+        assert set(found[4:]) == set(replies)
+    assert look(discussion, "thank you", mode=mode)[0] == "Noted, thank you for telling me."
+
+
 def test_what_is_found_can_be_cited(discussion, space):
     (turn,) = discussion.search("harbour", DiscussionSearch(what="turns"))
     assert space.engine.ledger.segment(turn.source_id, turn.segment_id).excerpt == turn.text

@@ -120,7 +120,7 @@ def test_person_sees_only_the_scope_and_below(space):
 
 
 def test_unknown_person_is_refused_with_a_near_name(talks):
-    with pytest.raises(NotFound, match="mentions a person 'Bem'") as refused:
+    with pytest.raises(NotFound, match="is about a person 'Bem'") as refused:
         talks.person("Bem")
     assert refused.value.hint == "Did you mean 'Ben'?"
     with pytest.raises(NotFound) as refused:
@@ -141,6 +141,43 @@ def test_word_in_lower_case_elsewhere_is_no_person(space):
     tell(space, "one", "Ada: Retry is broken again", "Ben: does the retry work?")
     with pytest.raises(NotFound):
         space.person("Retry")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("My husband Jonas's back hurts", ["Jonas"]),
+        ("We have a daughter, Lina, who is four", ["Lina"]),
+        ("I had lunch with a friend, Emil", ["Emil"]),
+        ("My boss is Dr. Okafor", ["Dr. Okafor", "dr okafor", "Okafor"]),
+        ("My friends Tom, Ben and Kai came to the lake", ["Tom", "Ben", "Kai"]),
+        ("Tessa is my younger sister", ["Tessa"]),
+        ("I talked to Mrs Patel about the lease", ["Patel"]),
+        ("Gestern war ich mit meiner Schwester Tessa in der Oper", ["Tessa"]),
+        ("Mi hermana se llama Lucía y vive en Madrid", ["Lucía"]),
+    ],
+)
+def test_person_whom_a_statement_introduces_is_known(space, text, names):
+    tell(space, "one", f"Ada: {text}")
+    for name in names:
+        assert text in str(space.person(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("I called my sister in Kiel", "Kiel"),
+        ("In Kiel, my sister has a boat", "Kiel"),
+        ("Children, Christmas is at our house", "Christmas"),
+        ("My colleague May Monday left", "Monday"),
+        ("My dentist moved to Leeds", "Leeds"),
+        ("I work at Ikea with my brother", "Ikea"),
+    ],
+)
+def test_place_day_or_firm_beside_a_relation_is_no_person(space, text, name):
+    tell(space, "one", f"Ada: {text}")
+    with pytest.raises(NotFound, match="No statement in / is about a person"):
+        space.person(name)
 
 
 def test_show_and_page_mode_show_a_person(talks):

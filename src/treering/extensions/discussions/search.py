@@ -13,6 +13,9 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import CURRENT
 from treering.extensions.discussions.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.extensions.discussions.summaries.memories import Memory, memories_in
+from treering.extensions.statements.conversations import MACHINES
+from treering.extensions.statements.reading import statements_of
+from treering.extensions.statements.statement import SaidMessage
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
@@ -186,7 +189,8 @@ def search(
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
-    space's own search. A blank query finds nothing.
+    space's own search, but a model's messages that say nothing come last, as in the mode `semantic`. A blank query
+    finds nothing.
     """
     if not query.strip():
         return DiscussionHits()
@@ -369,14 +373,17 @@ class _Search:
         return ranked_by_age([hit for hit in hits if hit.score > 0], self.options.recency)
 
     def _ordered(self, hits: list[DiscussionHit], query: str) -> list[DiscussionHit]:
-        """Keep the order unless weights or recency are given; with weights, fields that contain query words count."""
-        recency = self.options.recency
-        if (weights := self.options.weights) is None:
-            return ranked_by_age(hits, recency) if recency else hits
+        """Keep the order unless weights or recency are given; with weights, fields that contain query words count.
+
+        A model's messages that say nothing, such as `Noted, thank you`, come last: their vectors are near to every
+        question.
+        """
+        recency, weights = self.options.recency, self.options.weights
         holds = _holds_words(query_terms(query).words)
-        return ranked_by_age(
-            [replace(hit, score=hit.score * (1 + _share(hit, holds, weights))) for hit in hits], recency
-        )
+        if weights is not None:
+            hits = [replace(hit, score=hit.score * (1 + _share(hit, holds, weights))) for hit in hits]
+        ordered = ranked_by_age(hits, recency) if recency or weights is not None else hits
+        return sorted(ordered, key=lambda hit: _says_nothing(hit) and not any(holds(KeywordText(hit.text))))
 
     def _enough(self, ask: _Ask) -> list[DiscussionHit]:
         """Request more and more candidates until enough hits pass the filters."""
@@ -421,6 +428,18 @@ class _Search:
         place = Or((place, Compare("scope", "eq", self.above))) if self.above else place
         kinds = [_KINDS[kind] for kind in ("memories", "turns") if self.options.what in (kind, "both")]
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
+
+
+def _says_nothing(hit: DiscussionHit) -> bool:
+    """Return whether a model's message has at most one topic, such as `tell` in `Noted, thank you for telling me`.
+
+    Other scripts than Latin are not judged, because statements are read in English, German and Spanish.
+    """
+    is_said_by_model = hit.kind == "turn" and hit.speaker.casefold() in MACHINES
+    if not is_said_by_model or len(hit.text.split()) > _MAX_EMPTY_WORDS or _OTHER_SCRIPT.search(hit.text):
+        return False
+    statements = statements_of(SaidMessage(0, "", hit.text))  # none of links and notices of bots
+    return bool(statements) and not any(one.values or len(one.topics) > 1 for one in statements)
 
 
 def _marked(one: DiscussionHit, by: ReplacingTurn | None) -> DiscussionHit:
@@ -501,6 +520,8 @@ def _with_age(hits: Sequence[DiscussionHit], half_life: float) -> list[Discussio
 
 _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
+_MAX_EMPTY_WORDS = 12  # longer messages are not read: they say something
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
 _MIN_CANDIDATES = 50  # if results are filtered
 _SPARE_CANDIDATES = 5
 _WIDENING = 4  # the factor by which more candidates are read if too few remain

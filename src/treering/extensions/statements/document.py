@@ -10,6 +10,7 @@ from treering.core.characters import one_line
 from treering.extensions.statements.contested import contested
 from treering.extensions.statements.extractive import Sort, sort_of, weight_of
 from treering.extensions.statements.ledger import StatementLedger, by_message
+from treering.extensions.statements.names import people_in
 from treering.extensions.statements.statement import Statement
 from treering.retrieval.text.analysis import estimate_tokens
 
@@ -208,7 +209,11 @@ def _concerns(
     others = [one.agreed_by or partner] if part.section in _PLANS else []
     people = [each.owner or each.author for each in (one, *part.earlier)] + ([] if one.owner else others)
     text = f"{addressed.sub('', one.text.casefold())} {part.context.casefold()}"
-    return any(person.casefold() in names for person in people) or named.search(text) is not None
+    if any(person.casefold() in names for person in people) or named.search(text):
+        return True
+    return named.search(one.text.casefold()) is not None and any(
+        person.casefold() in names for person in people_in(one.text)
+    )
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:

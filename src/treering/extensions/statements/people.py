@@ -13,6 +13,7 @@ from treering.core.scope import ROOT
 from treering.extensions.statements.comparison import Comparison
 from treering.extensions.statements.conversations import MACHINES, StatedConversation, conversation_at
 from treering.extensions.statements.document import SECTIONS, Line, Part, Section, about, lines_of, within
+from treering.extensions.statements.names import people_in, without_title
 from treering.extensions.statements.relations import relations_of
 from treering.extensions.statements.statement import Relation
 from treering.ports.ledger import Selection
@@ -93,8 +94,8 @@ def person(
 ) -> Person:
     """Return the statements by and about a person in the conversations of a scope and below it, now or in the past.
 
-    `as_of`: `parse_moment`. Raises `NotFound` with similar names for a name that no conversation mentions as a
-    person's, and `InvalidInput` if it is a part of several names.
+    `as_of`: `parse_moment`. Raises `NotFound` with similar names for a name that no statement gives to a
+    person, and `InvalidInput` if it is a part of several names.
     """
     moment = parse_moment(as_of, engine.time_zone)
     options = ReadOptions(as_of=moment, descend=True, max_tokens=max_tokens)
@@ -103,7 +104,7 @@ def person(
     if view is None:
         names = _known_names(call, options)
         hint = nearest(name, names) if names else recorded_later(call, moment) or "No conversation is stored there."
-        raise NotFound(f"No conversation in {scope} mentions a person {name!r}.", hint=hint)
+        raise NotFound(f"No statement in {scope} is about a person {name!r}.", hint=hint)
     return view
 
 
@@ -125,6 +126,11 @@ class _Conversation:
 
 def _person(call: Call, name: str, options: ReadOptions) -> Person | None:
     wanted = " ".join(name.split())
+    bare = without_title(wanted)
+    return _person_named(call, wanted, options) or (_person_named(call, bare, options) if bare != wanted else None)
+
+
+def _person_named(call: Call, wanted: str, options: ReadOptions) -> Person | None:
     places = _conversations_with(call, wanted, options) if wanted else []
     moment, engine = options.moment(call.engine.time_zone), call.engine
     conversations = [
@@ -167,7 +173,7 @@ def _origins(call: Call, name: str, reach: Reach) -> list[tuple[str, str]]:
 
 
 def _people_in(conversation: StatedConversation, wanted: str) -> Iterator[str]:
-    """Return the names that begin like one: of speakers, and of others whom statements are about."""
+    """Return the names that begin like one: of speakers, of others whom statements are about or introduce."""
     first = wanted.casefold().split()[0]
     statements = conversation.ledger.statements.values()
     speakers = {turn.speaker for turn in conversation.turns.values()} | {one.author for one in statements}
@@ -175,6 +181,8 @@ def _people_in(conversation: StatedConversation, wanted: str) -> Iterator[str]:
     others = {one.owner for one in statements if _first_word(one.owner) == first} - speakers
     text = "\n".join(turn.text for turn in conversation.turns.values()) if others else ""
     yield from (name for name in others if _is_written_as_name(name, text))
+    texts = (one.text for one in statements if first in one.text.casefold())
+    yield from (name for each in texts for name in people_in(each) if _first_word(name) == first)
 
 
 def _first_word(name: str) -> str:

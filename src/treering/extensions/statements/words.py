@@ -33,6 +33,8 @@ class LanguageWords:
     """The stems of verbs of plans: the activity matters less than its object."""
     verb_forms: frozenset[str]
     pronouns: frozenset[str]
+    people: frozenset[str]
+    """Words for a person by a relation, such as `sister`, `boss` and `dentist`."""
     irregular: Mapping[str, str]
     modifiers: Mapping[str, str]
     attributes: Mapping[str, re.Pattern[str]]
@@ -73,6 +75,7 @@ def words_of(language: str) -> LanguageWords:
         verbs=frozenset(map(stem, table["verbs"].split())),
         verb_forms=frozenset(table["verbs"].split()),
         pronouns=frozenset(table["pronouns"].split()),
+        people=frozenset(table["people"].split()),
         irregular=table["irregular"],
         modifiers=table["modifiers"],
         attributes={name: _either(phrases) for name, phrases in table["attributes"].items()},
