@@ -16,7 +16,9 @@ _OWNER = r"(?:my|our|his|her|their|\w+['’]s|mein\w*|unser\w*|sein\w*|ihr\w*|mi
 _IS = r"(?:is|'s|’s|are|ist|heißt|heißen|es|son|se llaman?)"
 _CALLED = r"(?:(?:is |are |was )?(?:called|named)|namens|llamad[ao])"
 _END = r"(?=[,.;:!?)]| (?:and|und|y|who) |$)"
-_PLACE = re.compile(r"\b(?:in|at|from|to|near|into|around|via|of|for|aus|nach|bei|en|de|a)$", re.IGNORECASE)
+_PLACE = re.compile(r"\b(?:in|at|from|to|near|into|around|via|of|for|aus|nach|bei|en|de|a) $", re.IGNORECASE)
+_PLACE_CHARS = 10
+"""Characters before a name in which a preposition is looked for."""
 
 
 def people_in(text: str) -> Iterator[str]:
@@ -38,7 +40,8 @@ def without_title(name: str) -> str:
 
 def _named(found: re.Match[str], words: LanguageWords) -> Iterator[str]:
     """Return the name in a match, up to a word that is no name: `my sister Tessa Monday`."""
-    if _PLACE.search(found.string[: found.start()].rstrip()) and found.start() == found.start("name"):
+    before = found.string[max(0, found.start() - _PLACE_CHARS) : found.start()]
+    if found.start() == found.start("name") and _PLACE.search(before):
         return
     parts = []
     for part in found["name"].split():
