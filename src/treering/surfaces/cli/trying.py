@@ -64,6 +64,7 @@ _MAX_HEADING_WORDS = 6
 _CODE = re.compile(r"[`=(){}<>_:,!]")
 """Signs of code or of a list in a heading, which does not fit into a question."""
 _MAX_WORDS = 12
+_WITHOUT_WORDS = "what is {}"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
     r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
@@ -265,7 +266,7 @@ def _question(folder: Path) -> str:
     if words:
         return re.sub(r"[`*]", "", " ".join(words))
     title = next(filter(None, map(_TITLE.search, texts)), None)
-    return f"what is {title['name'] if title else folder.name}"
+    return _WITHOUT_WORDS.format(title["name"] if title else folder.name)
 
 
 def _asked_for_default(text: str) -> str:
