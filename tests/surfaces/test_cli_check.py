@@ -447,7 +447,7 @@ def test_check_counts_uncommitted_files_that_it_does_not_read(shop, staged):
             file.write("\n")
     if staged:
         git(shop, "add", ".")
-    line = "2 uncommitted files were not checked. To check them too, add --worktree."
+    line = "2 uncommitted files were not checked. Add --worktree to check uncommitted files, too."
     assert shop.run("check").out.splitlines()[-1] == line
     assert shop.run("check", "--json").data["uncommitted"] == 2
     assert "not checked" not in shop.run("check", "--worktree").out

@@ -197,7 +197,7 @@ def as_text(report: CheckReport) -> str:
     if report.uncommitted:
         was = "was" if report.uncommitted == 1 else "were"
         files = counted_things(report.uncommitted, "uncommitted file")
-        lines.append(f"{files} {was} not checked. To check them too, add --worktree.")
+        lines.append(f"{files} {was} not checked. Add --worktree to check uncommitted files, too.")
     return visible("\n".join(lines)) + "\n"
 
 
