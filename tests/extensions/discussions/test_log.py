@@ -118,6 +118,15 @@ def test_short_turn_is_found_by_preceding_turns(log):
     assert "Turn 38" in segment.gist
 
 
+def test_turns_before_a_pause_are_not_embedded_with_a_message(log):
+    texts = ("We drive a Skoda.", "Noted.", "Lina plays football.")
+    times = ("2026-03-02T09:00Z", "2026-03-02T09:01Z", "2026-03-09T09:00Z")
+    log.append([Message(role="user", content=text, at=at) for text, at in zip(texts, times, strict=True)])
+    gists = [part.gist for head in log.blocks() for part in log.block(head).source.segments]
+    assert "Skoda" in gists[1]
+    assert "Skoda" not in gists[2]
+
+
 def test_append_repeats_messages_and_record_does_not(log):
     log.append(said("a b"))
     assert log.append(said("a b")).count == 4

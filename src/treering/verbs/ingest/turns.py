@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Annotated
 
@@ -20,6 +21,8 @@ from treering.verbs.envelope import Value
 
 TURNS_BEFORE = 2
 """The number of preceding turns whose end is embedded together with a turn."""
+PAUSE = timedelta(hours=4)
+"""After a longer pause, a conversation is about something else."""
 _TAIL_CHARS = 200
 _SHORT_TURN = 600
 _WHOLE = Section()
@@ -115,7 +118,7 @@ class TurnWriter:
             segment
             for at, (message, own) in enumerate(zip(messages, chains, strict=True))
             if message.content.strip()
-            for segment in self._turn(message, first + at, own, _context(all_messages[: len(before) + at]))
+            for segment in self._turn(message, first + at, own, _context(all_messages[: len(before) + at], message.at))
         ]
 
     def _turn(self, message: Message, turn: int, chain: str, before: str) -> Iterator[SegmentDraft]:
@@ -135,12 +138,14 @@ class TurnWriter:
         return [piece.text for piece in self.segmenter(content, max_chars=self.max_chars)]
 
 
-def _context(earlier: Sequence[Message]) -> str:
+def _context(earlier: Sequence[Message], at: datetime | None) -> str:
     """Return the ends of the last two turns; with them, an answer is found by what it answers.
 
-    Worth 2 to 4 points of recall on LoCoMo (docs/decisions).
+    Worth 2 to 4 points of recall on LoCoMo (docs/decisions). Turns before a pause are left out.
     """
     turns = [message for message in earlier[-2 * TURNS_BEFORE :] if message.content.strip()][-TURNS_BEFORE:]
+    if at is not None:
+        turns = [turn for turn in turns if turn.at is None or at - turn.at <= PAUSE]
     return "\n".join(_speech(message.speaker, message.content.strip()[-_TAIL_CHARS:]) for message in turns)
 
 

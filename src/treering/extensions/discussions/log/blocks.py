@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.ports.ledger import Ledger, SourceState
+from treering.verbs.ingest.turns import PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,6 @@ BLOCK_MESSAGES = 40
 """The maximum number of messages in a block."""
 FORMERLY = "formerly"
 """The payload key for the ids of withdrawn sources that contained the same positions."""
-PAUSE = timedelta(hours=4)
-"""A pause of this length between two messages starts a new block."""
 
 
 @dataclass(frozen=True, slots=True)
