@@ -383,7 +383,7 @@ class _Search:
         if weights is not None:
             hits = [replace(hit, score=hit.score * (1 + _share(hit, holds, weights))) for hit in hits]
         ordered = ranked_by_age(hits, recency) if recency or weights is not None else hits
-        return sorted(ordered, key=lambda hit: _says_nothing(hit) and not any(holds(KeywordText(hit.text))))
+        return sorted(ordered, key=lambda hit: _is_filler(hit) and not any(holds(KeywordText(hit.text))))
 
     def _enough(self, ask: _Ask) -> list[DiscussionHit]:
         """Request more and more candidates until enough hits pass the filters."""
@@ -430,7 +430,7 @@ class _Search:
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 
 
-def _says_nothing(hit: DiscussionHit) -> bool:
+def _is_filler(hit: DiscussionHit) -> bool:
     """Return whether a model's message has at most one topic, such as `tell` in `Noted, thank you for telling me`.
 
     Other scripts than Latin are not judged, because statements are read in English, German and Spanish.

@@ -14,7 +14,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
-from treering.extensions.statements.ledger import MIN_CHANCE, StatementLedger, StatementLinks
+from treering.extensions.statements.ledger import MIN_CHANCE, Degree, StatementLedger, StatementLinks
 from treering.extensions.statements.pairs import announces_change
 from treering.extensions.statements.reading import statements_of, topics_of
 from treering.extensions.statements.saved_links import SavedLinks, part_digest
@@ -157,8 +157,8 @@ def replaced_turns(
                 # If it is above the other anyway, a likely one moves nothing, nor does any for a question about a day.
                 pulls = one is not None and asked.until is None
                 leads = leading is not None and (pulls or ranks.get(leading, len(ranks)) > ranks[position])
-                is_known = one is not None and one.relation.source.message == latest
-                found[place] = replace(turn, degree=one.degree if one and is_known else "perhaps", leads=leads)
+                degree: Degree = one.degree if one and one.relation.source.message == latest else "perhaps"
+                found[place] = replace(turn, degree=degree, leads=leads)
     return found
 
 

@@ -229,7 +229,7 @@ def _facts(folder: Path) -> Iterator[_Fact]:
 def _pages(folder: Path) -> list[Path]:
     docs = (one for one in sorted((folder / "docs").glob("*.md")) if not _OF_RELEASES.match(one.name))
     pages = (*sorted(folder.glob("README*"), key=_by_name), *docs)
-    real = (page.resolve() for page in pages)  # a README may be a link to that of a package
+    real = (page.resolve() for page in pages)  # a README may link to the README of a package
     return [page for page in real if page.is_relative_to(folder.resolve())]
 
 
