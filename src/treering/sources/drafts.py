@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Annotated
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import Formats
@@ -52,10 +53,11 @@ class FileToDraft:
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
-    """The draft of a file, and the terms of its texts, in order."""
+    """The draft of a file, and for each of its texts, in order, the terms and the names."""
 
     draft: SourceDraft
-    terms: Sequence[TextTerms]
+    terms: list[str]
+    """A flat list, because an object for each text would take most of the time of parsing an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class _Failed:
 
 
 # `Skipped` and `Failed` have the same fields, so in JSON each is in an object with its own key.
-_Outcome = _Drafted | _Skipped | _Failed
+# From left to right, because Pydantic otherwise parses each draft twice to find the best match.
+_Outcome = Annotated[_Drafted | _Skipped | _Failed, Field(union_mode="left_to_right")]
 
 
 # Built on first use: readings of few files start no child.
@@ -187,7 +190,7 @@ def _files_of(group: Sequence[Reading | FileToDraft]) -> list[FileToDraft]:
 def _reading_of(outcome: _Outcome) -> Reading:
     match outcome:
         case _Drafted(draft, terms):
-            have_ready(dict(zip(_texts(draft), terms, strict=True)))
+            have_ready(dict(zip(_texts(draft), map(TextTerms, terms[::2], terms[1::2]), strict=True)))
             return draft
         case _Skipped(reading) | _Failed(reading):
             return reading
@@ -213,7 +216,7 @@ def answered(question: bytes) -> bytes:
 def _drafted(reading: Reading) -> _Outcome:
     match reading:
         case SourceDraft():
-            return _Drafted(reading, [terms_in_text(*text) for text in _texts(reading)])
+            return _Drafted(reading, list(chain.from_iterable(terms_in_text(*text) for text in _texts(reading))))
         case Skipped():
             return _Skipped(reading)
         case Failed():

@@ -7,7 +7,6 @@ of audit sequence numbers in which each row is valid.
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from treering.core.objects import Node, Object, Source, WorkItem
@@ -163,15 +162,15 @@ def terms_of(passage: Passage) -> IndexTerms:
     title = _terms_of_title(called(passage), any_word)
     heading = _READY.pop((passage.heading, any_word), None) or _terms_of_title(passage.heading, any_word)
     body = _READY.pop((passage.text, any_word), None) or terms_in_text(passage.text, any_word)
-    names = dict.fromkeys(chain(title.names, heading.names, body.names))
+    names = dict.fromkeys("\n".join(filter(None, (title.names, heading.names, body.names))).split("\n"))
     return IndexTerms(title.terms, heading.terms, body.terms, " ".join(names))
 
 
 class TextTerms(NamedTuple):
-    """The terms of a text for the word index, and its distinct names for the trigram index."""
+    """The terms of a text for the word index, and its distinct names for the trigram index, one per line."""
 
     terms: str
-    names: tuple[str, ...]
+    names: str
 
 
 TextRead = tuple[str, bool]
@@ -181,7 +180,7 @@ TextRead = tuple[str, bool]
 def terms_in_text(text: str, any_word: bool) -> TextTerms:
     """Return the terms and names of a text."""
     stretches = stretches_of(text)
-    return TextTerms(text_terms(text, stretches), tuple(names_in(stretches, any_word=any_word)))
+    return TextTerms(text_terms(text, stretches), "\n".join(names_in(stretches, any_word=any_word)))
 
 
 _terms_of_title = lru_cache(maxsize=256)(terms_in_text)  # shared by neighboring passages
