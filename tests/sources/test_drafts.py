@@ -37,8 +37,8 @@ def files(texts=TEXTS):
     return [FileToDraft(text.encode(), path, f"repo:x#{path}", path, about="repo:x") for path, text in texts.items()]
 
 
-def drafted(items, *, in_child, formats=None):
-    drafting = Drafting(ReadLimits(in_child=in_child), True, formats or formats_here())
+def drafted(items, *, in_child, formats=None, **limits):
+    drafting = Drafting(ReadLimits(in_child=in_child, **limits), True, formats or formats_here())
     return [(type(one), to_json(one)) for one in drafting.readings(items)]
 
 
@@ -53,6 +53,12 @@ def test_a_child_drafts_what_is_drafted_here(child):
         os.kill(running.pid, signal.SIGINT)  # Ctrl-C reaches all processes of a terminal
     assert drafted(items, in_child=True) == here
     assert child._child.process is running
+
+
+def test_a_file_that_the_child_skips_stays_in_its_place(child):
+    here = drafted(files(), in_child=False, max_file_bytes=60)
+    assert {kind for kind, _ in here} == {SourceDraft, Skipped}
+    assert drafted(files(), in_child=True, max_file_bytes=60) == here
 
 
 @pytest.mark.parametrize("formats", [formats_here(), built_in_formats()])
