@@ -16,8 +16,8 @@ from benchmarks.costs import cost_of, typical
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.source_tree import git
+from treering.extensions.coding_agents.before_edit import lines_before_edit
 from treering.extensions.coding_agents.edits import FileEdit
-from treering.extensions.coding_agents.governing import lines_before_edit
 from treering.extensions.coding_agents.shown_lines import show_lines
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.surfaces.python.space import Space

@@ -1,5 +1,6 @@
 """The command `treering`, and `python -m treering`."""
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -7,6 +8,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _HOOKS = ("begin", "keep", "edit", "prompt", "failure", "asked")
+_OBJECTS_LOADED = 500_000  # more than all modules create, so that the garbage collector does not run while they load
 
 
 def main() -> None:
@@ -38,13 +40,17 @@ def main() -> None:
 
 def run_here() -> "NoReturn":
     """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
-    if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
-        from treering.extensions.coding_agents import session_hooks
+    gc.set_threshold(_OBJECTS_LOADED)
+    try:
+        if sys.argv[1:2] == ["session"] and len(sys.argv) == 3 and sys.argv[2] in _HOOKS:
+            from treering.extensions.coding_agents import session_hooks
 
-        raise SystemExit(session_hooks.run(sys.argv[2]))
-    from treering.surfaces import cli
+            raise SystemExit(session_hooks.run(sys.argv[2]))
+        from treering.surfaces import cli
 
-    cli.main()
+        cli.main()
+    finally:
+        gc.disable()  # the process ends; collecting all loaded modules would take longer than a hook's answer
 
 
 if __name__ == "__main__":

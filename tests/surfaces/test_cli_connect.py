@@ -327,7 +327,7 @@ HOOK_MODULES = {
     *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
 }
 """All of Treering that a hook may import which reads no space."""
-_MOST_MODULES = 115  # of them about half are Python's own, such as those of dataclasses
+_MOST_MODULES = 105  # of them about half are Python's own, such as those of dataclasses
 _MOST_CPU_SECONDS = 0.25
 
 
@@ -346,6 +346,49 @@ def test_a_hook_that_reads_no_space_imports_little_and_takes_little_time_before_
     assert others - HOOK_MODULES <= {"apsw", "importedpackage", "org", "org.python", "org.python.core"}
     assert len(imported) < _MOST_MODULES
     assert seconds < _MOST_CPU_SECONDS
+
+
+NOT_FOR_HOOKS = (
+    *("rich", "typer", "treering.surfaces.cli", "treering.verbs.crystallize", "treering.verbs.ingest"),
+    *("treering.extensions.code.repository.repo", "treering.extensions.code.repository.repo_map"),
+    *("treering.extensions.documents.formats", "treering.extensions.documents.url"),
+)
+"""Packages and modules that no hook imports which reads the space."""
+NOT_FOR = {
+    "begin": ("treering.retrieval.search.retrieval", "treering.extensions.code.parsing", "onnxruntime", "tokenizers"),
+    "prompt": ("treering.extensions.code.parsing", "treering.verbs.query.code_related"),
+    "edit": ("treering.retrieval.search.relevance", "onnxruntime", "tokenizers"),
+    "failure": ("treering.extensions.code.parsing",),
+}
+"""What else one of them does not import."""
+
+
+@pytest.mark.parametrize("word", NOT_FOR)
+def test_reading_hook_imports_nothing_of_other_commands(folder, word):
+    work_at_sessions(folder)
+    given = {"cwd": str(folder), "prompt": "Where do sessions of acme live?", "error": "FAILED test_sessions"}
+    given |= {"tool_name": "Edit", "tool_input": {"file_path": str(folder / "a.py"), "command": "pytest"}}
+    _, modules = resources_of(["-m", "treering", "session", word], given, folder)
+    unneeded = {*NOT_FOR_HOOKS, *NOT_FOR[word]}
+    assert not {name for name in modules if any(f"{name}.".startswith(f"{one}.") for one in unneeded)}
+
+
+_MOST_COLLECTIONS = 5  # before the threshold is raised; loading would cause about 180
+
+
+def test_hook_collects_no_garbage_while_it_loads_and_ends(folder):
+    work_at_sessions(folder)
+    program = (
+        "import gc, sys; phases = []; gc.callbacks.append(lambda phase, _: phases.append(phase));"
+        "sys.argv = ['treering', 'session', 'begin']; from treering.__main__ import main\n"
+        "try: main()\nfinally: sys.stderr.write(f'{phases.count(\"start\")} {gc.isenabled()}')"
+    )
+    given = json.dumps({"hook_event_name": "SessionStart", "cwd": str(folder)})
+    done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True, cwd=folder)
+    assert "Sessions of acme live in SQLite" in done.stdout
+    collections, is_enabled = done.stderr.split()
+    assert int(collections) < _MOST_COLLECTIONS
+    assert is_enabled == "False"
 
 
 def test_the_program_of_the_package_answers_hooks_without_the_command_line():

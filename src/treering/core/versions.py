@@ -22,6 +22,8 @@ GIT_BLOB = "git-blob:"
 """The prefix of the fingerprint of a file of a repository, before the id of its blob."""
 DETACHED = "detached HEAD"
 """The name used instead of a branch if a commit is read that is on no known branch."""
+OTHER_PATH = "The file has another path on a branch."
+"""The reason of patches that add evidence in renamed files."""
 
 
 @dataclass(frozen=True, slots=True)

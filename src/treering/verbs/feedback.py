@@ -23,7 +23,7 @@ from treering.core.objects import Channel
 from treering.core.policy import PERSONS
 from treering.core.scope import ROOT, ScopeGiven, is_within
 from treering.ports.runtime import JobLog
-from treering.retrieval.search.retrieval import Adjustment
+from treering.retrieval.search.adjustment import Adjustment
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Mode, Nothing, Operation, Report, Value

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -14,12 +14,14 @@ from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.search.question import Question
-from treering.retrieval.search.retrieval import Retrieval
 from treering.retrieval.text.typed_words import WordsKnown
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
 from treering.verbs.reading import ReadOptions, recorded_later
 from treering.verbs.scoped_ledger import whole
+
+if TYPE_CHECKING:
+    from treering.retrieval.search.retrieval import Retrieval
 
 _MAX_COUNTED = 1000
 """Matches that are counted to explain an empty answer."""
@@ -148,7 +150,7 @@ def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tu
     return (f"The scope {call.scope} and the scopes below it are empty; these results are from scopes above it.",)
 
 
-def reranking_warnings(found: Retrieval) -> tuple[str, ...]:
+def reranking_warnings(found: "Retrieval") -> tuple[str, ...]:
     """Warn if a requested reranking did not take place."""
     if found.reranking is None or found.reranking.pairs:
         return ()
@@ -183,7 +185,7 @@ def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
     return (*shown, *more, *([_ALTERED_HINT] if shown else []))
 
 
-def answered_sequence(found: Retrieval, reach: Reach) -> int:
+def answered_sequence(found: "Retrieval", reach: Reach) -> int:
     """Return the audit sequence number that an answer is as of."""
     return found.sequence if reach.at is None else reach.at
 

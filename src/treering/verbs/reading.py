@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 from datetime import date, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
@@ -16,13 +16,15 @@ from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS, Reranking
-from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
 from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
 from treering.verbs.scoped_ledger import whole
+
+if TYPE_CHECKING:
+    from treering.retrieval.search.retrieval import Hit
 
 _LAST_SEQUENCE = 2**63 - 1
 _NO_RERANKER = "Set TREERING_RERANKER=onnx:FOLDER, or open the space with reranker=…; or omit options.rerank."
@@ -222,7 +224,7 @@ def _counts(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
     return found.counts
 
 
-def note_recalled(engine: Engine, hits: Iterable[Hit]) -> None:
+def note_recalled(engine: Engine, hits: "Iterable[Hit]") -> None:
     """Embed hits first that have a vector of the quick model only."""
     if keys := [hit.head.key for hit in hits if QUICK in hit.fused.parts]:
         engine.vectoriser.prefer(keys)

@@ -6,7 +6,7 @@ EXTENSION = Extension(
     "code",
     commands=("treering.extensions.code.commands:add_watching", "treering.extensions.code.commands:add_hooks"),
     help="treering.extensions.code.commands:HELP",
-    trees="treering.extensions.code.repository.repo_selection:RepositoryTrees",
+    trees="treering.extensions.code.repository.work_trees:RepositoryTrees",
     adapters={
         "repo": "treering.extensions.code.repository.repo:RepoAdapter",
     },

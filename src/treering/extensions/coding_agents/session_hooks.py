@@ -147,7 +147,7 @@ def _brief(space: "Space", shown: "ShownLines") -> str:
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Answer with the rules for the files of an edit, and note the answers that named them as used."""
     from treering.extensions.coding_agents import edits, tool_calls
-    from treering.extensions.coding_agents.governing import lines_before_edit
+    from treering.extensions.coding_agents.before_edit import lines_before_edit
     from treering.extensions.coding_agents.shown_lines import show_lines
 
     folder, space = _space_of(given)

@@ -24,6 +24,7 @@ from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import is_shown, is_withheld, passages_of, repeats_turns
 from treering.retrieval.index.rounds import ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
+from treering.retrieval.search.adjustment import Adjusting, Adjustment
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Question, asks, reply_among
@@ -162,7 +163,7 @@ class Hit:
     """Its source, or the first source of its knowledge."""
     reread: float | None = None
     """The score of the reranker, from 0 to 1; `None` if it was not reranked."""
-    adjustment: "Adjustment | None" = None
+    adjustment: Adjustment | None = None
     """The change of its score by feedback."""
     segment: Segment | None = None
     """Its segment; `None` for an object."""
@@ -222,22 +223,6 @@ class Retrieval:
     """By source of the candidates, the knowledge with this evidence; empty for a read of the past."""
     unrelated: bool = False
     """Whether no hit has a word of the question or is near it, so that these are only the nearest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Adjustment:
-    """The relative changes of a score by the feedback of persons and of others.
-
-    `counts` are the numbers of each kind of feedback, such as `right by user`.
-    """
-
-    persons: float
-    others: float
-    counts: Mapping[str, int]
-
-
-Adjusting = Callable[[str, str], Adjustment | None]
-"""Return the adjustment for an object and a segment (empty for the object itself) by feedback on the question."""
 
 
 def retrieval(

@@ -3,7 +3,6 @@
 Each command is one function in `commands`, which imports slow modules when it runs, so that `--help` is fast.
 """
 
-import gc
 import os
 import signal
 import sys
@@ -25,7 +24,6 @@ __all__ = ["main", "run"]
 _SETTINGS = {"--trust": "TREERING_TRUST", "--no-pager": printing.NO_PAGER}
 """Flags of every command, and the variables that they set while it runs."""
 _INTERRUPTED = 130
-_OBJECTS_LOADED = 500_000  # more than all modules create, so that the garbage collector does not run while they load
 _COMPLETES = ("--install-completion", "--show-completion")
 _VERSION_REQUESTS = (["version"], ["--version"])
 _interrupts: list[int] = []
@@ -34,15 +32,12 @@ _interrupts: list[int] = []
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code: 0, or one of `failures.EXIT_CODES`."""
-    gc.set_threshold(_OBJECTS_LOADED)
     _accept_any_text()
     clean_terminals()
     sys.excepthook = tell_crash
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    code = run(arguments)
-    gc.disable()  # the process ends
-    raise SystemExit(code)
+    raise SystemExit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -15,14 +15,13 @@ from treering.core.counting import counted_things
 from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
 from treering.core.objects import Source
-from treering.core.versions import known_branches
+from treering.core.versions import OTHER_PATH, known_branches
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
 from treering.surfaces.python.space import Space
 from treering.verbs.catalog import TOOLS
 from treering.verbs.envelope import EVERYTHING, Envelope, parse
-from treering.verbs.ingest.renames import OTHER_PATH
 from treering.verbs.query.recent import (
     JOINED,
     RECENT,

@@ -1,6 +1,7 @@
 """Receipts of writes in words, with the knowledge that became stale or contested."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from treering.core.audit import LINK_EVENTS
 from treering.core.canonical import PREFIXES, is_object
@@ -11,11 +12,13 @@ from treering.core.objects import Source, title_of
 from treering.core.patch import TITLE, Create, PatchRecord, Receipt
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.evidence.cited import cited_places
-from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.naming import is_recording
 from treering.verbs.short_ids import short_id
+
+if TYPE_CHECKING:
+    from treering.verbs.crystallize.submission import WriteReport
+    from treering.verbs.evidence.resolving import ResolvedEvidence
 
 _MAX_OBJECTS = 20
 """Objects of one write that a receipt names."""
@@ -60,7 +63,7 @@ def render_receipt(
     receipt: Receipt,
     *,
     actor: str,
-    evidence: Sequence[ResolvedEvidence] = (),
+    evidence: "Sequence[ResolvedEvidence]" = (),
     verbose: bool = False,
 ) -> Iterator[IndentedLine]:
     """Show each changed object with its evidence, then the knowledge that became stale or contested.
@@ -102,7 +105,7 @@ def render_receipt(
     yield from render_drift(ledger, receipt.staled, receipt.contested)
 
 
-def render_write(ledger: Ledger, report: WriteReport, *, actor: str, verbose: bool = False) -> Iterator[IndentedLine]:
+def render_write(ledger: Ledger, report: "WriteReport", *, actor: str, verbose: bool = False) -> Iterator[IndentedLine]:
     """Show the written objects, or those that wait for review."""
     if report.receipt:
         yield from render_receipt(ledger, report.receipt, actor=actor, evidence=report.evidence, verbose=verbose)
@@ -203,7 +206,7 @@ def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
     return cited_places(ledger, ledger.get(identity))[:_MAX_PLACES]
 
 
-def _as_typed(one: ResolvedEvidence) -> str:
+def _as_typed(one: "ResolvedEvidence") -> str:
     """Return a place with its first line, so that a wrong line number is noticed."""
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
     first_line = next(filter(str.strip, one.quote.splitlines()), "")

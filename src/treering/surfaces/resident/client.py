@@ -23,7 +23,9 @@ _COMMANDS = (
     *("decide", "rule", "prefer", "fact", "task", "done", "replace", "undo"),
 )
 _READING_HOOKS = ("begin", "edit", "prompt", "failure")
-_LOADED_FOR_HOOKS = tuple(f"treering.extensions.coding_agents.{name}" for name in ("failures", "governing", "pointers"))
+_LOADED_FOR_HOOKS = tuple(
+    f"treering.extensions.coding_agents.{name}" for name in ("before_edit", "failures", "pointers")
+)
 _OFF = ("0", "false", "no", "off")  # as in `system.settings`, which is not loaded here
 _READ_AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_"),

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 from treering.core.evidence import EvidenceRef, united
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Receipt, Update
+from treering.core.versions import OTHER_PATH
 from treering.ports.ledger import Ledger
 from treering.verbs.ingest.batch import BatchWriter, committed, lines_in_source
 from treering.verbs.ingest.known import is_live
 
-OTHER_PATH = "The file has another path on a branch."
-"""The reason of patches that add evidence in renamed files."""
 _BACK = "A removed file is back."
 
 

@@ -13,6 +13,7 @@ from treering.retrieval import limits
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.retrieval.packing.task_results import TaskResults, Withdrawn, mentions_name
+from treering.retrieval.search.adjustment import Adjusting
 from treering.retrieval.search.commit_history import histories_in
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.named_code import named_definitions
@@ -20,7 +21,7 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.replaced import latest_successors
 from treering.retrieval.search.reranking import Reranking
-from treering.retrieval.search.retrieval import Adjusting, retrieval
+from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import names_written
 from treering.retrieval.tuning import TUNING

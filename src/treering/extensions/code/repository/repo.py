@@ -21,9 +21,9 @@ from treering.extensions.code.repository.repo_selection import (
     RepoTerrain,
     parse_attributes,
     parse_selection,
-    read_lying,
     snapshot,
 )
+from treering.extensions.code.repository.work_trees import read_lying
 from treering.ports.adapter import (
     AlreadyRead,
     BranchRead,

@@ -4,9 +4,9 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space
+from treering.extensions.coding_agents.before_edit import lines_before_edit
 from treering.extensions.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
 from treering.extensions.coding_agents.failures import lines_after_failure
-from treering.extensions.coding_agents.governing import lines_before_edit
 from treering.extensions.coding_agents.shown_lines import HookLine, show_lines
 from treering.verbs.query.branch_work import applies_to
 
