@@ -3,6 +3,7 @@
 `ObjectTables` is also the `View` for planning a patch.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -224,8 +225,11 @@ class ObjectTables(StoredObjects):
                 self._checks.check_link(self._events, link, added)
         return links
 
-    def _words_of(self, stored: Sequence[Stored]) -> WordsOf:  # noqa: ARG002 - read for each source when it is parsed
-        return self.words_of
+    def _words_of(self, stored: Sequence[Stored]) -> WordsOf:
+        bodies: dict[str, dict[str, Body]] = defaultdict(dict)
+        for source_id, segment_id, body in in_batches(self._connection, _TEXTS, list({one.identity for one in stored})):
+            bodies[source_id][segment_id] = body
+        return lambda source_id: {segment_id: unpack(body) for segment_id, body in bodies[source_id].items()}
 
     def _stored_as_of(self, identities: Sequence[str], seq: int) -> list[Stored]:
         sql = f"{_STORED} WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
@@ -282,6 +286,10 @@ _EACH_NEWEST = (
     "ON r.id = w.id AND r.revision = (SELECT max(revision) FROM revisions WHERE id = w.id)"
 )
 _EACH_LAST = "WITH wanted(id) AS (VALUES ?*) SELECT id, (SELECT max(seq) FROM audit WHERE target = id) FROM wanted"
+_TEXTS = (
+    "SELECT source_id, segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+    "WHERE source_id IN (?*)"
+)
 _EVENTS = "SELECT seq, body FROM audit WHERE seq IN (VALUES ?*)"
 _ROWS = (
     "SELECT id, type, kind, status, scope, revision, title, channel, created_at, updated_at, coalesce(origin, '') "
