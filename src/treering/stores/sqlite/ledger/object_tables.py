@@ -206,14 +206,6 @@ class ObjectTables(StoredObjects):
             sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
             self._connection.execute(sql, (row, row))
 
-    def words_of(self, source_id: str) -> dict[str, str]:
-        """Return the texts of all segments of a source, by segment id."""
-        sql = (
-            "SELECT segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
-            "WHERE source_id = ?"
-        )
-        return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
-
     def checked_links(self, identity: str, seq: int | None) -> list[Link]:
         """Return the links of `links_as_of`, verified against the audit log."""
         links = self.links_as_of(identity, seq)
