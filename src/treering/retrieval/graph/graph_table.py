@@ -189,10 +189,9 @@ class GraphTable:
     """The records of passages in the graph, by passage key; edges are found from either end.
 
     A passage with 15 entities and 10 statements takes about 0.5 KB. The words of statements are not in the table: a
-    search needs those of a few passages only, and reads them from records (`ties.statements_in`). The ends of edges are
-    stored in sorted runs, each several times as long as the next, so that a change takes logarithmic time. Removed
-    records stay in the runs, without effect, until these are merged. Results depend only on the content, not on the
-    order of changes.
+    search reads them from the records of a few passages (`ties.statements_in`). The ends of edges are stored in sorted
+    runs, each several times as long as the next, so that a change takes logarithmic time. Removed records stay in the
+    runs, without effect, until these are merged. Results depend only on the content, not on the order of changes.
 
     Keys are row ids, as in `VectorTable`: below 2**28, preferably dense. Scopes are positive numbers. Not thread-safe:
     the caller must not read during `put` or `discard`.
@@ -393,7 +392,7 @@ class _Lists:
         return self.bounds.nbytes + self.words.nbytes
 
     def reserve(self, count: int, rows: int) -> None:
-        """Allocate space for a number of rows with lists as long as those of the first `count` rows."""
+        """Allocate space for a number of rows. Their lists are expected to be as long as in the first `count` rows."""
         words = int(self.bounds[count]) * rows // count
         self.bounds, self.words = _grown(self.bounds, rows + 1), _grown(self.words, words + words // _SLACK)
 
@@ -437,7 +436,7 @@ class _Rows:
         return sum(one.nbytes for one in (self.tied, self.pairs, self.keys, self.scopes, self.directory))
 
     def reserve(self, rows: int) -> None:
-        """Allocate space for a number of rows like those that are here."""
+        """Allocate space for a number of rows, similar to the present ones."""
         self.tied.reserve(self.count, rows)
         self.pairs.reserve(self.count, rows)
         self.keys, self.scopes = _grown(self.keys, rows), _grown(self.scopes, rows)
