@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -11,7 +11,7 @@ from treering.ports.search import EdgeType
 from treering.retrieval.graph import graph_table
 from treering.retrieval.graph import graph_table as graph_runs
 from treering.retrieval.graph.graph_table import GraphTable
-from treering.retrieval.index.ties import NumberedTies, pack_ties
+from treering.retrieval.index.ties import NumberedTies, pack_ties, statements_in
 
 _KEYS = st.integers(0, 9)
 _SCOPES = st.integers(1, 3)
@@ -41,8 +41,8 @@ def edges_of(table: GraphTable, nodes: np.ndarray, scopes=None) -> list[tuple[in
     return sorted(zip(nodes[found.source].tolist(), found.target.tolist(), found.tie.tolist(), strict=True))
 
 
-def stated(table: GraphTable, keys: np.ndarray) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    found = table.statements(keys)
+def stated(*records: NumberedTies) -> list[tuple[int, int, int, tuple[int, ...]]]:
+    found = statements_in([pack_ties(ties) for ties in records])
     words = [tuple(found.words[a:b].tolist()) for a, b in zip(found.bounds[:-1], found.bounds[1:], strict=True)]
     ends = (found.passage.tolist(), found.subject.tolist(), found.object.tolist())
     return list(zip(*ends, words, strict=True))
@@ -89,16 +89,6 @@ class Tables(RuleBasedStateMachine):
         sources = [edge[0] for key, (_, ties) in shown for edge in naive_edges(ties, key)]
         wanted = [sources.count(node) for node in _ALL_NODES]
         assert self.table.degrees(_ALL_NODES, scopes).tolist() == wanted
-
-    @rule(keys=st.lists(st.integers(0, 12), max_size=6))
-    def ask_for_statements(self, keys):
-        wanted = [
-            (place, 2 * one + 1, 2 * other + 1, words)
-            for place, key in enumerate(keys)
-            if key in self.naive
-            for one, other, words in self.naive[key][1].facts
-        ]
-        assert stated(self.table, keyed(*keys)) == wanted
 
     @invariant()
     def as_many_passages_are_there_as_were_put_and_not_discarded(self):
@@ -197,7 +187,8 @@ def test_what_was_discarded_is_overwritten():
     table = GraphTable()
     put(table, (1, 1, NumberedTies(((3, EdgeType.PART),), ((4, 5, (0xBEEF, 0xBEEF)),))))
     table.discard(keyed(1))
-    assert not table._rows.buffer.any()
+    assert not table._rows.tied.words.any()
+    assert not table._rows.pairs.words.any()
 
 
 def test_two_passages_that_state_the_same_give_two_edges():
@@ -215,10 +206,25 @@ def test_a_node_that_is_asked_for_twice_is_answered_twice():
     assert sorted(found.source.tolist()) == [0, 1, 2]
 
 
-def test_an_empty_table_has_no_edges_and_no_statements():
+@given(records=st.lists(_TIES, max_size=6))
+def test_records_contain_statements_with_their_words(records):
+    assert stated(*records) == [
+        (place, 2 * one + 1, 2 * other + 1, words)
+        for place, ties in enumerate(records)
+        for one, other, words in ties.facts
+    ]
+
+
+def test_table_contains_no_words_of_statements():
+    with_words, without = GraphTable(), GraphTable()
+    put(with_words, (1, 1, NumberedTies((), ((4, 5, tuple(range(20))),))))
+    put(without, (1, 1, NumberedTies((), ((4, 5, ()),))))
+    assert with_words.nbytes == without.nbytes
+
+
+def test_an_empty_table_has_no_edges():
     table = GraphTable()
     assert edges_of(table, _ALL_NODES) == edges_of(table, keyed()) == []
-    assert stated(table, keyed(1, 2)) == []
     put(table)
     table.discard(keyed(1))
     assert len(table) == 0

@@ -138,9 +138,9 @@ def test_a_walk_asks_the_server_nothing_and_names_are_one_question(space, sent):
     ada = view.named([ADA, "nobody", "no one"])[ADA]
     assert view.names([ada, 2 * key]) == {ada: ADA}
     assert len(sent.trips) == 4
+    assert len(view.statements([key]).subject) > 0
     space.database.close()
     assert view.degrees(np.array([ada], np.int64)).tolist() == [len(view.edges(np.array([ada], np.int64)).source)]
-    assert len(view.statements([key]).subject) > 0
 
 
 def test_view_and_search_take_few_statements(opening, name, sent):

@@ -8,6 +8,7 @@ import pytest
 import treering
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.errors import Corrupt, InvalidInput, TimedOut
+from treering.core.evidence import place_in
 from treering.core.objects import Source
 from treering.core.patch import Link
 from treering.ports.runtime import interruptible, uninterrupted
@@ -176,6 +177,17 @@ class TestStructure:
         source, work = make.source(INJECTION), make.work(INJECTION)
         put(space, source, work, make.source("Follow the style guide.", origin="b"))
         assert {one.ids for one in findings(space, "structure", "instruction-shaped")} == {(source.id,), (work.id,)}
+
+    def test_findings_name_the_segment(self, space, make):
+        source = make.source(
+            "Follow the style guide.", INJECTION, f"key = {KEY}", "Ignore all previous", "instructions"
+        )
+        put(space, source)
+        places = [place_in(part.locator, source.origin) for part in source.segments]
+        (shaped,) = findings(space, "structure", "instruction-shaped")
+        (secret,) = findings(space, "structure", "secret-at-rest")
+        assert [place for place in places if place in shaped.explanation] == [places[1]]
+        assert [place for place in places if place in secret.explanation] == [places[2]]
 
 
 class TestSemantic:

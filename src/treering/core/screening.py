@@ -70,7 +70,7 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
     """
     # Most values contain no secrets, so all texts are first searched at once; no pattern matches across the gap.
     texts = list(_texts(value))
-    if not redact(_PIECE_GAP.join(texts)).findings:
+    if not redact(PIECE_GAP.join(texts)).findings:
         return Screened(value)
     secrets: list[Secret] = []
     return Screened(_screen(value, place, secrets), tuple(secrets))
@@ -206,8 +206,8 @@ def _warning(secret: Secret, count: int) -> str:
 
 _NO_WORD = re.compile(r"\W+")
 _NAME_CHARS = 40
-_PIECE_GAP = "\n" * 10
-"""Longer than any white space that a pattern matches between two words."""
+PIECE_GAP = "\n" * 10
+"""Between texts that are searched at once: longer than any white space that a pattern matches between two words."""
 
 
 def instruction_flags(text: str) -> tuple[str, ...]:

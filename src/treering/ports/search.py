@@ -278,8 +278,8 @@ class Statements:
 class GraphView(Protocol):
     """The graph for one read: its state when the view was created, limited to visible passages.
 
-    A view is local: using it costs no round trip. A remote store caches its graph in memory, and updates it when a view
-    is created.
+    A walk is local: it costs no round trip. A remote store caches its graph in memory, and updates it when a view is
+    created. Names and statements, of which a search needs few, may be read when they are requested.
     """
 
     def of_passages(self, keys: npt.NDArray[np.int64]) -> Nodes:

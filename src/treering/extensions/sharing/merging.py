@@ -21,6 +21,7 @@ from treering.core.writing.merging import Incoming, Merged, Parent
 from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, root_of, same_words
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
+from treering.ports.runtime import collecting_seldom
 from treering.spaces import wiring
 from treering.spaces.wiring import Opening, author
 from treering.system.address import Address
@@ -112,7 +113,7 @@ def merge_into(
     place = Settings.read().space_address(other)
     if place.url == address.url:
         raise InvalidInput(f"{place} is the space itself.", hint="Choose another space to merge.")
-    with ExitStack() as closing:
+    with ExitStack() as closing, collecting_seldom():
         return merge_ledger(target, _opened(place, closing), by=by, name=str(place), erasing=erasing)
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
-from treering.ports.search import Edges, EdgeType, Nodes, Statements
+from treering.ports.search import Edges, EdgeType, Nodes
 from treering.retrieval.index.tables import MAX_KEY, PackedTable, Scalar, distinct, unfit
 from treering.retrieval.index.ties import (
     TIE_BITS,
     TIE_MASK,
+    Layout,
     Places,
     Words32,
     buffer_of,
@@ -21,7 +22,6 @@ from treering.retrieval.index.ties import (
     layout_of,
     lengths_of,
     spans,
-    word_totals,
 )
 
 Scopes = npt.NDArray[np.int32]
@@ -170,13 +170,7 @@ _PATIENCE = 64
 _SLACK = 8  # arrays grow by one part in this many
 
 
-_OF_ROWS: Mapping[str, type[np.generic]] = {
-    "buffer": np.uint32,
-    "starts": np.int64,
-    "keys": np.int32,
-    "scopes": np.int32,
-    "directory": np.int32,
-}
+_OF_ROWS: Mapping[str, type[np.generic]] = {"keys": np.int32, "scopes": np.int32, "directory": np.int32}
 _OF_RUN: Mapping[str, type[np.generic]] = {
     "nodes": np.uint32,
     "bounds": np.int32,
@@ -194,10 +188,10 @@ def _is_run(run: EdgeRun) -> bool:
 class GraphTable:
     """The records of passages in the graph, by passage key; edges are found from either end.
 
-    A passage with 15 entities and 10 statements takes about 0.8 KB. Records are stored in one buffer. The ends of edges
-    are stored in sorted runs, each several times as long as the next, so that a change takes logarithmic time. Removed
-    records stay in the runs, without effect, until these are merged. Results depend only on the content, not on the
-    order of changes.
+    A passage with 15 entities and 10 statements takes about 0.5 KB. The words of statements are not in the table: a
+    search reads them from the records of a few passages (`ties.statements_in`). The ends of edges are stored in sorted
+    runs, each several times as long as the next, so that a change takes logarithmic time. Removed records stay in the
+    runs, without effect, until these are merged. Results depend only on the content, not on the order of changes.
 
     Keys are row ids, as in `VectorTable`: below 2**28, preferably dense. Scopes are positive numbers. Not thread-safe:
     the caller must not read during `put` or `discard`.
@@ -236,12 +230,16 @@ class GraphTable:
         buffer, lengths = buffer_of(records), lengths_of(records)
         layout = checked_layout(buffer, lengths)
         self.discard(keys)
-        if of > len(keys) > 0 and not self._rows.count:
-            self._rows.reserve(of, len(buffer) * of // len(keys))
-        self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
+        unique, last = np.unique(keys[::-1], return_index=True)
+        if len(unique) < len(keys):
+            chosen = np.sort(len(keys) - 1 - last)
+            keys, scopes, layout = keys[chosen], scopes[chosen], layout_of(buffer, layout.starts[chosen])
+        self._rows.append(keys, scopes, _tied(layout, buffer), _pairs(layout, buffer))
+        if 0 < len(keys) == self._rows.count < of:
+            self._rows.reserve(of)
 
     def discard(self, keys: Keys) -> None:
-        """Remove keys; missing ones are ignored. Their statements are overwritten in memory."""
+        """Remove keys; missing ones are ignored. Their content is overwritten in memory."""
         self._dead = self._dead.with_ends(*self._rows.discard(keys, sorted_rows=self._sorted))
         if self._rows.dead > max(_LEAST_DEAD, self._rows.live):
             self._rows = self._rows.without_dead()
@@ -275,31 +273,29 @@ class GraphTable:
         counts[~odd] = self._rows.degrees(nodes[~odd] >> 1, allowed)
         return counts
 
-    def statements(self, keys: Keys) -> Statements:
-        """Return the statements of passages, in the order of the keys; missing keys are ignored."""
-        return self._rows.statements(keys)
-
-    def numbers(self, keys: Keys) -> Places:
-        """Return the distinct numbers of the entities and objects in passages."""
-        return self._rows.numbers(keys)
-
     def packed(self) -> PackedTable:
         """Return the whole table as arrays, with all ends in one run, in parts."""
         self._sort()
         rows = self._rows
-        numbers = {"count": rows.count, "live": rows.live, "used": rows.used}
+        arrays = {name: getattr(rows, name) for name in _OF_ROWS}
+        for name, lists in (("tied", rows.tied), ("pairs", rows.pairs)):
+            arrays |= {name: lists.words, f"{name}_bounds": lists.bounds}
         most = sum(run.size for run in self._runs) + 1
-        return PackedTable(numbers, {name: getattr(rows, name) for name in _OF_ROWS}, most, self._ends())
+        return PackedTable({"count": rows.count, "live": rows.live}, arrays, most, self._ends())
 
     def unpack(self, packed: PackedTable) -> None:
         """Load a table from `packed`, without copying its arrays. Raises `Corrupt` if they are inconsistent."""
         run = EdgeRun(*(packed.array(name, kind, None) for name, kind in _OF_RUN.items()))
         arrays = {name: packed.array(name, kind, None) for name, kind in _OF_ROWS.items()}
-        count = packed.number("count", most=min(len(arrays[name]) for name in ("starts", "keys", "scopes")))
-        used = packed.number("used", most=len(arrays["buffer"]))
-        if not _is_run(run):
+        tied, pairs = (
+            _Lists(packed.array(f"{name}_bounds", np.int64, None), packed.array(name, np.uint32, None))
+            for name in ("tied", "pairs")
+        )
+        lengths = (len(arrays["keys"]), len(arrays["scopes"]), len(tied.bounds) - 1, len(pairs.bounds) - 1)
+        count = packed.number("count", most=min(lengths))
+        if not _is_run(run) or any(one.bounds[count] > len(one.words) for one in (tied, pairs)):
             raise unfit()
-        self._rows = _Rows(count, packed.number("live", most=count), used, **arrays)
+        self._rows = _Rows(count, packed.number("live", most=count), tied, pairs, **arrays)
         self._runs, self._sorted, self._dead = [run], count, _DeadEnds()
 
     def _ends(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
@@ -364,16 +360,68 @@ class _DeadEnds:
         return counts
 
 
+_List = tuple[Places, Words32]
+"""The sizes of the lists of some rows, and their words."""
+
+
+def _tied(layout: Layout, buffer: Words32) -> _List:
+    """Return the references to the nodes of passages."""
+    _, at = spans(layout.node_places, layout.nodes)
+    return layout.nodes, buffer[at]
+
+
+def _pairs(layout: Layout, buffer: Words32) -> _List:
+    """Return facts and other pairs of nodes alike: a number, and a reference to the other node."""
+    sizes = 2 * (layout.facts + layout.pairs)
+    _, objects = spans(layout.fact_places + 1, layout.facts, 2)
+    alike = buffer.copy()
+    alike[objects] = buffer[objects] << TIE_BITS | np.uint32(EdgeType.FACT)
+    _, at = spans(layout.fact_places, sizes)
+    return sizes, alike[at]
+
+
+@dataclass(slots=True)
+class _Lists:
+    """A list of words for each row, one after the other."""
+
+    bounds: Places = field(default_factory=lambda: np.zeros(1, np.int64))
+    words: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+    @property
+    def nbytes(self) -> int:
+        return self.bounds.nbytes + self.words.nbytes
+
+    def reserve(self, count: int, rows: int) -> None:
+        """Allocate space for a number of rows. Their lists are expected to be as long as in the first `count` rows."""
+        words = int(self.bounds[count]) * rows // count
+        self.bounds, self.words = _grown(self.bounds, rows + 1), _grown(self.words, words + words // _SLACK)
+
+    def append(self, count: int, more: _List) -> None:
+        """Add lists behind the first `count` rows."""
+        sizes, words = more
+        start, rows = int(self.bounds[count]), count + len(sizes)
+        self.bounds, self.words = _grown(self.bounds, rows + 1), _grown(self.words, start + len(words))
+        self.bounds[count + 1 : rows + 1] = start + np.cumsum(sizes)
+        self.words[start : start + len(words)] = words
+
+    def sizes(self, rows: Places) -> Places:
+        return self.bounds[rows + 1] - self.bounds[rows]
+
+    def places(self, rows: Places) -> tuple[Places, Places]:
+        """Return which of the rows has each word, and the position of the word."""
+        return spans(self.bounds[rows], self.sizes(rows))
+
+
 @dataclass(slots=True)
 class _Rows:
     """Records in order of insertion. A discarded row keeps its position, with scope 0."""
 
     count: int = 0
     live: int = 0
-    used: int = 0
-    """The used length of the buffer."""
-    buffer: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
-    starts: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    tied: _Lists = field(default_factory=_Lists)
+    """References to the nodes that a passage is tied to."""
+    pairs: _Lists = field(default_factory=_Lists)
+    """Pairs of nodes that a passage ties: the number of one, and a reference to the other."""
     keys: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     scopes: Scopes = field(default_factory=lambda: np.zeros(0, np.int32))
     directory: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -385,48 +433,34 @@ class _Rows:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self.buffer, self.starts, self.keys, self.scopes, self.directory))
+        return sum(one.nbytes for one in (self.tied, self.pairs, self.keys, self.scopes, self.directory))
 
-    def reserve(self, rows: int, used: int) -> None:
-        """Allocate space for a number of rows and about a length of the buffer."""
-        self.buffer = _grown(self.buffer, used + used // _SLACK)
-        self.starts, self.keys, self.scopes = (
-            _grown(self.starts, rows),
-            _grown(self.keys, rows),
-            _grown(self.scopes, rows),
-        )
+    def reserve(self, rows: int) -> None:
+        """Allocate space for a number of rows, similar to the present ones."""
+        self.tied.reserve(self.count, rows)
+        self.pairs.reserve(self.count, rows)
+        self.keys, self.scopes = _grown(self.keys, rows), _grown(self.scopes, rows)
 
-    def append(self, keys: Keys, scopes: Scopes, buffer: Words32, starts: Places, sizes: Places) -> None:
+    def append(self, keys: Keys, scopes: Scopes, tied: _List, pairs: _List) -> None:
         """Add rows for new keys."""
         if not len(keys):
             return
-        unique, last = np.unique(keys[::-1], return_index=True)
-        if len(unique) < len(keys):
-            chosen = np.sort(len(keys) - 1 - last)
-            _, at = spans(starts[chosen], sizes[chosen])
-            keys, scopes, sizes, buffer = keys[chosen], scopes[chosen], sizes[chosen], buffer[at]
-        end, used = self.count + len(keys), self.used + len(buffer)
-        self.buffer = _grown(self.buffer, used)
-        self.starts, self.keys, self.scopes = (
-            _grown(self.starts, end),
-            _grown(self.keys, end),
-            _grown(self.scopes, end),
-        )
+        end = self.count + len(keys)
+        self.tied.append(self.count, tied)
+        self.pairs.append(self.count, pairs)
+        self.keys, self.scopes = _grown(self.keys, end), _grown(self.scopes, end)
         self.directory = _grown(self.directory, int(keys.max()) + 1)
-        self.buffer[self.used : used] = buffer
-        self.starts[self.count : end] = self.used + np.cumsum(sizes) - sizes
         self.keys[self.count : end] = keys
         self.scopes[self.count : end] = scopes
         self.directory[keys] = np.arange(self.count + 1, end + 1)
-        self.count, self.used, self.live = end, used, self.live + len(keys)
+        self.count, self.live = end, self.live + len(keys)
 
     def discard(self, keys: Keys, *, sorted_rows: int) -> tuple[Words32, npt.NDArray[np.int32]]:
         """Clear the rows of keys; return the source nodes and rows of their ends in the first `sorted_rows` rows."""
         rows = distinct(self.find(keys)[1])
         nodes, _, end_rows = self._block_ends(rows[rows < sorted_rows])
-        starts = self.starts[rows]
-        _, at = spans(starts, self._ends(rows) - starts)
-        self.buffer[at] = 0
+        for lists in (self.tied, self.pairs):
+            lists.words[lists.places(rows)[1]] = 0
         self.scopes[rows] = 0
         self.directory[self.keys[rows]] = 0
         self.live -= len(rows)
@@ -437,10 +471,8 @@ class _Rows:
         others, alive = _Rows(), np.flatnonzero(self.scopes[: self.count])
         for start in range(0, len(alive), _BLOCK):
             rows = alive[start : start + _BLOCK]
-            sizes = self._ends(rows) - self.starts[rows]
-            _, at = spans(self.starts[rows], sizes)
-            keys = self.keys[rows].astype(np.int64)
-            others.append(keys, self.scopes[rows], self.buffer[at], np.cumsum(sizes) - sizes, sizes)
+            tied, pairs = ((lists.sizes(rows), lists.words[lists.places(rows)[1]]) for lists in (self.tied, self.pairs))
+            others.append(self.keys[rows].astype(np.int64), self.scopes[rows], tied, pairs)
         return others
 
     def allowed(self, scopes: Iterable[int] | None) -> npt.NDArray[np.bool_]:
@@ -456,37 +488,16 @@ class _Rows:
         """Count the edges out of passages; `allowed` is a mask of visible scopes."""
         known, rows = self._visible(keys, allowed)
         counts = np.zeros(len(keys), np.int64)
-        counts[known] = layout_of(self.buffer, self.starts[rows]).nodes
+        counts[known] = self.tied.sizes(rows)
         return counts
 
     def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_] | None) -> Edges:
         """Return the edges out of passages; `given` are their positions in the request."""
         known, rows = self._visible(keys, allowed)
-        layout = layout_of(self.buffer, self.starts[rows])
-        which, at = spans(layout.node_places, layout.nodes)
-        references = self.buffer[at]
+        which, at = self.tied.places(rows)
+        references = self.tied.words[at]
         target = (references >> TIE_BITS).astype(np.int64) << 1 | 1
         return Edges(given[known[which]], target, (references & TIE_MASK).astype(np.uint8))
-
-    def statements(self, keys: Keys) -> Statements:
-        """Return the statements of passages."""
-        known, rows = self.find(keys)
-        layout = layout_of(self.buffer, self.starts[rows])
-        which, at = spans(layout.fact_places, layout.facts, 2)
-        short = self.buffer.view(np.uint16)
-        _, counted = spans(2 * layout.word_places, layout.facts)
-        _, words = spans(2 * layout.word_places + layout.facts, word_totals(self.buffer, layout))
-        return Statements(
-            passage=known[which],
-            subject=self.buffer[at].astype(np.int64) << 1 | 1,
-            object=self.buffer[at + 1].astype(np.int64) << 1 | 1,
-            bounds=np.concatenate([[0], np.cumsum(short[counted], dtype=np.int64)]),
-            words=short[words],
-        )
-
-    def numbers(self, keys: Keys) -> Places:
-        """Return the distinct numbers in the rows of keys."""
-        return distinct(self._block_ends(self.find(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects in the rows from `first` on."""
@@ -509,32 +520,18 @@ class _Rows:
         seen = slice(None) if allowed is None else allowed[self.scopes[rows]]
         return known[seen], rows[seen]
 
-    def _ends(self, rows: Places) -> Places:
-        """Return the ends of rows in the buffer."""
-        following = np.minimum(rows + 1, self.count - 1)
-        return np.where(rows + 1 < self.count, self.starts[following], self.used)
-
     def _block_ends(self, rows: Places) -> Ends:
-        layout = layout_of(self.buffer, self.starts[rows])
-        mentioning, at = spans(layout.node_places, layout.nodes)
-        mentions = self.buffer[at]
-        stating, at = spans(layout.fact_places, layout.facts, 2)
-        subjects, objects = self.buffer[at], self.buffer[at + 1]
-        pairing, at = spans(layout.pair_places, layout.pairs, 2)
-        ones, others = self.buffer[at], self.buffer[at + 1]
+        mentioning, at = self.tied.places(rows)
+        mentions = self.tied.words[at]
+        pairing, at = self.pairs.places(rows)
+        pairing, ones, others = pairing[::2], self.pairs.words[at[::2]], self.pairs.words[at[1::2]]
         ties, keys = others & TIE_MASK, self.keys[rows].astype(np.uint32)
         return (
-            np.concatenate([mentions >> TIE_BITS, subjects, objects, ones, others >> TIE_BITS]),
+            np.concatenate([mentions >> TIE_BITS, ones, others >> TIE_BITS]),
             np.concatenate(
-                [
-                    keys[mentioning] << TIE_BITS | (mentions & TIE_MASK),
-                    objects << TIE_BITS | np.uint32(EdgeType.FACT),
-                    subjects << TIE_BITS | np.uint32(EdgeType.FACT),
-                    others,
-                    ones << TIE_BITS | ties,
-                ]
+                [keys[mentioning] << TIE_BITS | (mentions & TIE_MASK), others, ones << TIE_BITS | ties],
             ),
-            rows[np.concatenate([mentioning, stating, stating, pairing, pairing])].astype(np.int32),
+            rows[np.concatenate([mentioning, pairing, pairing])].astype(np.int32),
         )
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treering.core.errors import Corrupt
 from treering.ports.models import Excerpt, Extraction, Form, PlainExtraction, Statement
 from treering.ports.passages import Passage, PassageHead
-from treering.ports.search import EdgeType
+from treering.ports.search import EdgeType, Statements
 from treering.retrieval.extraction.names import bare_title, entity_key, plain_form
 from treering.retrieval.index.code_names import code_file_of
 from treering.retrieval.text.analysis import terms_by_token
@@ -303,6 +303,23 @@ def word_totals(buffer: Words32, layout: Layout) -> Places:
     which, at = spans(2 * layout.word_places, layout.facts)
     counts = buffer.view("<u2")[at]
     return np.bincount(which, counts, len(layout.starts)).astype(np.int64)
+
+
+def statements_in(records: Sequence[bytes]) -> Statements:
+    """Return the statements in records, by position in the sequence. Raises `Corrupt` for a damaged record."""
+    buffer, lengths = buffer_of(records), lengths_of(records)
+    layout = checked_layout(buffer, lengths)
+    which, at = spans(layout.fact_places, layout.facts, 2)
+    short = buffer.view(np.uint16)
+    _, counted = spans(2 * layout.word_places, layout.facts)
+    _, words = spans(2 * layout.word_places + layout.facts, word_totals(buffer, layout))
+    return Statements(
+        passage=which,
+        subject=buffer[at].astype(np.int64) << 1 | 1,
+        object=buffer[at + 1].astype(np.int64) << 1 | 1,
+        bounds=np.concatenate([[0], np.cumsum(short[counted], dtype=np.int64)]),
+        words=short[words],
+    )
 
 
 def spans(starts: Places, counts: Places, step: int = 1) -> tuple[Places, Places]:

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,7 +16,7 @@ from treering.core.errors import Corrupt
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.graph.graph_table import GraphTable, Keys
 from treering.retrieval.index.tables import PackedTable
-from treering.retrieval.index.ties import NumberedTies, Pair, Ties, unpack_ties
+from treering.retrieval.index.ties import NumberedTies, Pair, Ties, statements_in, unpack_ties
 from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.followed_table import FollowedTable, SavedTable
 from treering.stores.rows.passage_log import PassageLog
@@ -44,10 +45,11 @@ Rows = TypeVar("Rows", bound=GraphRows)
 T = TypeVar("T")
 
 
-class NodeNames(Generic[T]):
-    """The names of nodes, by number, read from the database on demand: a search needs about a hundred.
+class GraphReads(Generic[T]):
+    """The names of nodes and the records of passages, read from the database on demand.
 
-    Loading all names would take longer than everything else that a search loads.
+    A search needs about a hundred names and twenty records. Loading all names would take longer than everything else
+    that a search loads, and the words of statements would take half of the memory of the graph.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class NodeNames(Generic[T]):
         read: Callable[[], AbstractContextManager[T]],
         numbers_of: Callable[[T, Sequence[str]], Mapping[str, int]],
         names_of: Callable[[T, Sequence[int]], Mapping[int, str]],
+        rows: Callable[[T], GraphRows],
     ) -> None:
         self._read = read
         self._numbers_of = numbers_of
         self._names_of = names_of
+        self._rows = rows
 
     def numbers_of(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the numbers of entity keys. Unknown keys are left out."""
@@ -70,21 +74,29 @@ class NodeNames(Generic[T]):
         with rows_of("the graph", hint=REINDEX), self._read() as transaction:
             return self._names_of(transaction, numbers)
 
+    def statements_of(self, keys: Sequence[int]) -> Statements:
+        """Return the statements of passages. Passages without a record are ignored."""
+        with rows_of("the graph", hint=REINDEX), self._read() as transaction:
+            records = {key: record for key, _, record in self._rows(transaction).records_of(keys)}
+            known = [at for at, key in enumerate(keys) if key in records]
+            statements = statements_in([records[keys[at]] for at in known])
+        return replace(statements, passage=np.array(known, np.int64)[statements.passage])
+
 
 class FollowedGraph(FollowedTable[Rows]):
     """A table of the graph that follows the passage log. Thread-safe."""
 
-    def __init__(self, names: NodeNames[Any], saved: SavedTable[Rows] | None = None) -> None:
+    def __init__(self, reads: GraphReads[Any], saved: SavedTable[Rows] | None = None) -> None:
         super().__init__(saved)
         self.table: GraphTable = GraphTable()
-        self.names = names
+        self._reads = reads
         self._lock = threading.Lock()
 
     def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
         """Return the graph at the moment of the rows, for a read of some scopes (`None`: all)."""
         with self._lock:
             self._follow(rows)
-            return FollowedGraphView(self.table, self._lock, scopes, self.names)
+            return FollowedGraphView(self.table, self._lock, scopes, self._reads)
 
     def _size(self) -> int:
         return len(self.table)
@@ -127,12 +139,12 @@ class FollowedGraphView:
     """
 
     def __init__(
-        self, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None, names: NodeNames[Any]
+        self, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None, reads: GraphReads[Any]
     ) -> None:
         self._table = table
         self._lock = lock
         self._scopes = scopes
-        self._names = names
+        self._reads = reads
 
     def of_passages(self, keys: Keys) -> Nodes:
         """Return the nodes of passages, by key."""
@@ -144,11 +156,11 @@ class FollowedGraphView:
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the nodes of entity keys. Unknown keys are left out."""
-        return {key: 2 * number + 1 for key, number in self._names.numbers_of(keys).items()}
+        return {key: 2 * number + 1 for key, number in self._reads.numbers_of(keys).items()}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
         """Return the keys of entities and the ids of objects."""
-        names = self._names.names_of([int(node) >> 1 for node in nodes if node & 1])
+        names = self._reads.names_of([int(node) >> 1 for node in nodes if node & 1])
         return {2 * number + 1: name for number, name in names.items()}
 
     def edges(self, nodes: Nodes) -> Edges:
@@ -163,8 +175,7 @@ class FollowedGraphView:
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Return the statements in passages, by passage key."""
-        with self._lock:
-            return self._table.statements(np.array(passages, np.int64))
+        return self._reads.statements_of(passages)
 
 
 Records = Iterable[tuple[int, bytes]]

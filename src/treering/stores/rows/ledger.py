@@ -31,7 +31,7 @@ from treering.ports.ledger import (
     selects,
 )
 from treering.ports.ledger_writes import LedgerWrites, ReadRevision, changes_in
-from treering.ports.runtime import Clock
+from treering.ports.runtime import Clock, collecting_seldom
 from treering.stores.rows.damage import rows_of
 from treering.stores.rows.log_reads import LogReads
 from treering.stores.rows.objects import StoredObjects
@@ -355,7 +355,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
         expected = anchor or self._kept_anchor()
-        with rows_of("the ledger"), self._hold_whole() as transaction:
+        with rows_of("the ledger"), self._hold_whole() as transaction, collecting_seldom():
             return self._rows(transaction).verify(anchor=expected)
 
     @abstractmethod

@@ -11,7 +11,7 @@ from pydantic import Field
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.policy import needs_review
 from treering.core.writing.draft import ObjectChange, changes_of
-from treering.ports.runtime import check_between_steps
+from treering.ports.runtime import check_between_steps, collecting_seldom
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Value
@@ -225,7 +225,8 @@ def _findings(
     # Rules see the whole space, so that a reference to another scope is not broken.
     trees = tuple(views_of(call.engine, call.scope))
     seen = Survey(whole(ledger), call.engine.clock.now(), call.scope, lookups=lookups, trees=trees)
-    return run(wanted, seen, whole_space=whole_space), seen
+    with collecting_seldom():
+        return run(wanted, seen, whole_space=whole_space), seen
 
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Rules about form: references, evidence, states, secrets."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import named
 from treering.core.evidence import any_place_holds, place_in, segment_hash
@@ -8,7 +8,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, tit
 from treering.core.patch import Merge, RemoveLink, Transition, Update
 from treering.core.policy import is_current
 from treering.core.scope import ROOT, is_within
-from treering.core.screening import instruction_flags
+from treering.core.screening import PIECE_GAP, instruction_flags
 from treering.core.secrets.redaction import redact
 from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.retrieval.index.passages import passages_of
@@ -134,26 +134,34 @@ def duplicate_nodes(seen: Survey) -> Iterator[Problem]:
 
 def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Problem]:
     """Report texts that contain a secret: kind and place, never the secret."""
-    for place, text in _texts(item):
-        kinds = sorted({finding.kind for finding in redact(text).findings})
-        if kinds:
-            yield Problem(
-                ids=(item.id,),
-                explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
-                "erase it and replace the secret.",
-            )
+    for place, kinds in _found_in(item, _kinds_of_secrets):
+        yield Problem(
+            ids=(item.id,),
+            explanation=f"{named(title_of(item))} contains a secret ({', '.join(kinds)}) at {place}: "
+            "erase it and replace the secret.",
+        )
 
 
 def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Problem]:
     """Report texts shaped like instructions to a model."""
-    for place, text in _texts(item):
-        flags = instruction_flags(text)
-        if flags:
-            yield Problem(
-                ids=(item.id,),
-                explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
-                "it is shown as data only.",
-            )
+    for place, flags in _found_in(item, instruction_flags):
+        yield Problem(
+            ids=(item.id,),
+            explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
+            "it is shown as data only.",
+        )
+
+
+def _kinds_of_secrets(text: str) -> Sequence[str]:
+    return sorted({finding.kind for finding in redact(text).findings})
+
+
+def _found_in(item: Object, find: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the places of an object in which `find` finds anything, with the results."""
+    # All texts are first searched at once, because most objects contain nothing. The gap can only add results.
+    texts = list(_texts(item))
+    if find(PIECE_GAP.join(text for _, text in texts)):
+        yield from ((place, results) for place, text in texts if (results := find(text)))
 
 
 def _texts(item: Object) -> Iterable[tuple[str, str]]:

@@ -24,7 +24,7 @@ from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.ties import DIALOGUE_KINDS
 from treering.stores.rows.damage import REINDEX, rows_of
-from treering.stores.rows.graph import FollowedGraph, FollowedGraphView, NodeNames
+from treering.stores.rows.graph import FollowedGraph, FollowedGraphView, GraphReads
 from treering.stores.rows.upkeep import MOST_AT_ONCE, STEP_SECONDS, FollowingIndex, IndexUpkeep
 
 
@@ -76,7 +76,9 @@ class PostgresGraph:
 
     def __init__(self, space: PostgresSpace) -> None:
         self._space = space
-        self._followed = FollowedGraph[PostgresGraphRows](NodeNames(space.read, numbers_of, names_of))
+        self._followed = FollowedGraph[PostgresGraphRows](
+            GraphReads(space.read, numbers_of, names_of, PostgresGraphRows)
+        )
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the current graph for a read at the scope of `reach`."""

@@ -14,7 +14,7 @@ from treering.stores.rows.fold import Part
 from treering.stores.rows.graph import (
     FollowedGraph,
     FollowedGraphView,
-    NodeNames,
+    GraphReads,
     content_hashes,
     entity_name,
     graph_faults,
@@ -145,8 +145,8 @@ class SqliteGraph:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        names = NodeNames(database.read, numbers_of, names_of)
-        self._followed = FollowedGraph[SqliteGraphRows](names, SqliteSavedTable(database, "graph"))
+        reads = GraphReads(database.read, numbers_of, names_of, SqliteGraphRows)
+        self._followed = FollowedGraph[SqliteGraphRows](reads, SqliteSavedTable(database, "graph"))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the current graph for a read at the scope of `reach`."""

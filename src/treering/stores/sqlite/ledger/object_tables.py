@@ -3,6 +3,7 @@
 `ObjectTables` is also the `View` for planning a patch.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -205,14 +206,6 @@ class ObjectTables(StoredObjects):
             sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
             self._connection.execute(sql, (row, row))
 
-    def words_of(self, source_id: str) -> dict[str, str]:
-        """Return the texts of all segments of a source, by segment id."""
-        sql = (
-            "SELECT segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
-            "WHERE source_id = ?"
-        )
-        return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
-
     def checked_links(self, identity: str, seq: int | None) -> list[Link]:
         """Return the links of `links_as_of`, verified against the audit log."""
         links = self.links_as_of(identity, seq)
@@ -224,8 +217,11 @@ class ObjectTables(StoredObjects):
                 self._checks.check_link(self._events, link, added)
         return links
 
-    def _words_of(self, stored: Sequence[Stored]) -> WordsOf:  # noqa: ARG002 - read for each source when it is parsed
-        return self.words_of
+    def _words_of(self, stored: Sequence[Stored]) -> WordsOf:
+        bodies: dict[str, dict[str, Body]] = defaultdict(dict)
+        for source_id, segment_id, body in in_batches(self._connection, _TEXTS, list({one.identity for one in stored})):
+            bodies[source_id][segment_id] = body
+        return lambda source_id: {segment_id: unpack(body) for segment_id, body in bodies[source_id].items()}
 
     def _stored_as_of(self, identities: Sequence[str], seq: int) -> list[Stored]:
         sql = f"{_STORED} WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
@@ -282,6 +278,10 @@ _EACH_NEWEST = (
     "ON r.id = w.id AND r.revision = (SELECT max(revision) FROM revisions WHERE id = w.id)"
 )
 _EACH_LAST = "WITH wanted(id) AS (VALUES ?*) SELECT id, (SELECT max(seq) FROM audit WHERE target = id) FROM wanted"
+_TEXTS = (
+    "SELECT source_id, segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+    "WHERE source_id IN (?*)"
+)
 _EVENTS = "SELECT seq, body FROM audit WHERE seq IN (VALUES ?*)"
 _ROWS = (
     "SELECT id, type, kind, status, scope, revision, title, channel, created_at, updated_at, coalesce(origin, '') "

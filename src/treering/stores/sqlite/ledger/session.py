@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import apsw
 
@@ -20,7 +23,7 @@ from treering.stores.rows.packing import unpack, unpack_json, unpack_object
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
-from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, by_object, verify_rows
+from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, Stood, verify_rows
 from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
@@ -60,13 +63,11 @@ class SqliteRows:
     def objects(self) -> Iterator[ObjectRows]:
         """Return all objects that have a revision or a row. Each revision is parsed once."""
         sql = "SELECT id, revision, seq, body FROM revisions ORDER BY id, revision"
-        rows = self._connection.execute(sql)
-        for revisions in by_object(
-            (*columns, unpack_object(unpack(body), self._objects.words_of)) for *columns, body in rows
-        ):
-            yield self._with_rows(revisions[0][0], revisions)
+        for identity, rows in groupby(self._connection.execute(sql), key=itemgetter(0)):
+            segments = self._segments(identity)
+            yield self._with_rows(identity, _parsed(rows, segments), segments)
         for (identity,) in list(self._connection.execute("SELECT id FROM objects EXCEPT SELECT id FROM revisions")):
-            yield self._with_rows(identity, ())
+            yield self._with_rows(identity, (), self._segments(identity))
 
     def dependencies(self) -> Iterable[tuple[str, str]]:
         """Return pairs of a target and the knowledge that depends on it."""
@@ -100,10 +101,10 @@ class SqliteRows:
         _check_file(self._connection)
         return verify_rows(self, anchor=anchor)
 
-    def _with_rows(self, identity: str, revisions: Sequence[RevisionRow]) -> ObjectRows:
+    def _with_rows(self, identity: str, revisions: Sequence[RevisionRow], segments: Stood) -> ObjectRows:
         row = self._row(identity, revisions[-1][-1] if revisions else None)
         noted = references_noted(self._connection, identity)
-        return ObjectRows(identity, revisions, row, noted, self._segments(identity))
+        return ObjectRows(identity, revisions, row, noted, segments)
 
     def _row(self, identity: str, item: Object | None) -> ObjectRow | None:
         row: ObjectRow | None = next(self._connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
@@ -119,6 +120,12 @@ class SqliteRows:
             "WHERE source_id = ?"
         )
         return {row[0]: (row[1], _segment(identity, *row[2:])) for row in self._connection.execute(sql, (identity,))}
+
+
+def _parsed(rows: Iterable[tuple[Any, ...]], segments: Stood) -> list[RevisionRow]:
+    """Parse the revisions of one object with the texts of its segments."""
+    texts = {segment_id: segment.excerpt for segment_id, (_, segment) in segments.items()}
+    return [(*row[:3], unpack_object(unpack(row[3]), lambda _: texts)) for row in rows]
 
 
 def _segment(source_id: str, place: Body, body: Body) -> Segment:
