@@ -1,13 +1,17 @@
 """The Model Context Protocol over HTTP, asked by the protocol's own client."""
 
+from threading import Barrier
+
 import anyio
 import httpx2 as client_http
 import pytest
 from key_parts import guarded
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from rest_parts import running
+from rest_parts import keep_bees, running
 
+from treering.extensions.server import workers
+from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS
 
 
@@ -148,3 +152,46 @@ def test_progress_of_long_work_is_reported_over_http(tmp_path):
     assert answer.structured_content["counts"]["created"] >= 300
     assert told
     assert told == sorted(told, key=lambda one: one[0])
+
+
+class Together(HashingEmbedder):
+    """Embeds questions only when as many as expected are embedded at the same time."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.barrier = Barrier(count, timeout=60)
+
+    def embed_query(self, text):
+        self.barrier.wait()
+        return super().embed_query(text)
+
+
+def test_slow_calls_over_mcp_block_no_other_call(tmp_path, monkeypatch):
+    count = 32
+    monkeypatch.setattr(workers, "ALONE_SECONDS", 0.0)
+    keep_bees(tmp_path)
+    together = Together(count + 1)
+    answers = []
+
+    async def conversation(client):
+        async def search(number):
+            arguments = {"mode": "search", "input": {"text": f"honey of hive {number}"}}
+            answers.append(await client.call_tool("wiki.query", arguments))
+
+        async with anyio.create_task_group() as calls:
+            for number in range(count):
+                calls.start_soon(search, number)
+            with anyio.fail_after(60):
+                while together.barrier.n_waiting < count:
+                    await anyio.sleep(0.01)
+            recent = await client.call_tool("wiki.query", {"mode": "recent"})
+            page = await anyio.to_thread.run_sync(lambda: http.post("/v1/wiki/query", json={"mode": "recent"}))
+            assert not answers
+            await anyio.to_thread.run_sync(together.barrier.wait)
+        return recent, page
+
+    with running(tmp_path, embedder=together) as http:
+        recent, page = talk(http.base_url, conversation)
+
+    assert (recent.is_error, page.status_code) == (False, 200)
+    assert [answer.is_error for answer in answers] == [False] * count

@@ -18,7 +18,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 from anyio.to_thread import run_sync
@@ -45,7 +45,7 @@ Tell = Callable[[float, float | None, str], Awaitable[None]]
 """Sends one progress notification: the amount done, the total, and a description."""
 
 _SECONDS = 0.2  # at most five notifications per second
-_SERVED_AT_ONCE = 4
+_MAX_THREADS = 4
 READ_SECONDS = 60.0
 """The default time limit of a query."""
 _LISTING = "listing.json"
@@ -141,6 +141,24 @@ AnswerCall = Callable[[str, Mapping[str, Any], ToolCaller, CallProgress], "ToolA
 """Answers a call in a worker thread, given the verb, its arguments, the caller, and the progress of the call."""
 
 
+class RunCall(Protocol):
+    """Runs the work of a call in a thread. A cancelled caller does not wait for the thread."""
+
+    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:
+        """Return the result of `work`; `reads` states that it only reads."""
+        ...
+
+
+class _OwnThreads:
+    """Runs calls in a few threads."""
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(_MAX_THREADS)
+
+    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:  # noqa: ARG002 - as the protocol has it
+        return await run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+
+
 def serve(
     address: Address | str,
     *,
@@ -186,17 +204,18 @@ def server_of(
     underscore_names: bool = False,
     read_seconds: float = READ_SECONDS,
     work_seconds: float | None = None,
-    at_once: int = _SERVED_AT_ONCE,
+    run: RunCall | None = None,
     urls: bool = False,
     close: Callable[[], None] = lambda: None,
 ) -> Server[Any]:
     """Create a server of the four tools. `answer` answers its calls; `close` is called when it ends.
 
+    `run` runs each call in a thread; the default is a few threads of its own.
     A query ends after `read_seconds`, any other call after `work_seconds`, if given. `urls`: also list the mode that
     fetches web pages.
     """
     seconds = (read_seconds, work_seconds)
-    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once, urls=urls)
+    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, run=run or _OwnThreads(), urls=urls)
 
     @asynccontextmanager
     async def lifespan(_server: object) -> AsyncIterator[None]:
@@ -250,14 +269,14 @@ class _Tools:
         *,
         underscored: bool,
         seconds: tuple[float, float | None],
-        at_once: int,
+        run: RunCall,
         urls: bool,
     ) -> None:
         self._urls = urls
         self._answer_call = answer
         self._underscored = underscored
         self._read_seconds, self._work_seconds = seconds
-        self._limiter = anyio.CapacityLimiter(at_once)
+        self._run = run
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -270,16 +289,13 @@ class _Tools:
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller) -> dict[str, Any]:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
-        watch = CallProgress(self._read_seconds if name in self._reading else self._work_seconds)
+        reads = name in self._reading
+        watch = CallProgress(self._read_seconds if reads else self._work_seconds)
         finished = anyio.Event()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, caller.tell, finished)
-                answer = await run_sync(
-                    partial(self._answer, name, arguments, caller, watch),
-                    abandon_on_cancel=True,
-                    limiter=self._limiter,
-                )
+                answer = await self._run(partial(self._answer, name, arguments, caller, watch), reads=reads)
                 finished.set()
         finally:
             watch.give_up()

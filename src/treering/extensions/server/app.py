@@ -150,7 +150,7 @@ class _Server:
         self._served = served_parts(self.context, serving.parts)
         self.further = next((one.spaces for one in self._served if one.spaces), None)
         self._ring = _key_ring(serving, self.further)
-        self.agents = McpEndpoint(self._space, serving.bounds, stop=stop, urls=serving.urls)
+        self.agents = McpEndpoint(self.context, urls=serving.urls)
         looks = [one.look_after for one in self._served if one.look_after]
         self._checks = PeriodicChecks([self._space.look_after, *looks])
 

@@ -8,6 +8,7 @@ from fastapi import Request
 from treering.core.errors import Denied
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within
+from treering.extensions.server import limits
 from treering.ports.stores import KeyLimits
 from treering.verbs.envelope import Rights
 
@@ -81,8 +82,8 @@ class Bounds:
     """Limits that prevent single clients from using up a server."""
 
     max_body_bytes: int = MAX_BODY_BYTES
-    worked_on_at_once: int = 8
-    """Requests that have a thread; the others wait."""
+    worked_on_at_once: int = limits.MAX_CALL_THREADS
+    """Calls that have a thread, over HTTP and MCP together; the others wait."""
     most_at_once: int = 64
     """Requests that are processed once their body has arrived; others are asked to retry."""
     most_of_a_key: int = 16
@@ -119,13 +120,13 @@ class Bounds:
 
     def for_caller(self, caller: Caller) -> "CallerBounds":
         """Return the limits of a caller: those of its key, else the default for keys."""
-        limits = caller.limits
+        of_key = caller.limits
         of_all = self.requests_per_minute if caller.has_key else self.requests_per_minute_without_key
         return CallerBounds(
-            requests_per_minute=of_all if limits.requests_per_minute is None else limits.requests_per_minute,
-            at_once=self.most_of_a_key if limits.at_once is None else limits.at_once,
-            max_body_bytes=min(self.max_body_bytes, limits.max_body_bytes or self.max_body_bytes),
-            max_upload_bytes=min(self.max_upload_bytes, limits.max_body_bytes or self.max_upload_bytes),
+            requests_per_minute=of_all if of_key.requests_per_minute is None else of_key.requests_per_minute,
+            at_once=self.most_of_a_key if of_key.at_once is None else of_key.at_once,
+            max_body_bytes=min(self.max_body_bytes, of_key.max_body_bytes or self.max_body_bytes),
+            max_upload_bytes=min(self.max_upload_bytes, of_key.max_body_bytes or self.max_upload_bytes),
         )
 
     @property

@@ -14,17 +14,16 @@ from pydantic_core import CoreSchema
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from treering.core.errors import Denied
+from treering.core.errors import Denied, TreeringError
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
-from treering.extensions.server.callers import Bounds, Caller, RouteAccess, caller_of
+from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, parse_body, read_body
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.running_jobs import RunningJobs
-from treering.extensions.server.served import ServedSpace, ServerContext
-from treering.extensions.server.workers import Stop
+from treering.extensions.server.served import ServerContext
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
 from treering.surfaces.python.operations import ON_SPACES
 from treering.verbs.catalog import EXAMPLES, TOOLS
@@ -247,15 +246,15 @@ class McpEndpoint:
     restarted server can continue. A long call reports its progress in a stream.
     """
 
-    def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
-        self._space = space
-        self._stop = stop
+    def __init__(self, context: ServerContext, *, urls: bool = False) -> None:
+        self._context = context
         self._urls = urls
+        bounds = context.bounds
         server = server_of(
             self._answer,
             read_seconds=bounds.read_seconds,
             work_seconds=bounds.work_seconds,
-            at_once=bounds.worked_on_at_once,
+            run=self._run,
             urls=urls,
         )
         self._manager = StreamableHTTPSessionManager(
@@ -268,15 +267,24 @@ class McpEndpoint:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
         return StarletteRoute(PATH, endpoint=_Handler(self._manager), methods=["POST"])
 
+    async def _run(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:
+        """Answer a call in one of the threads that also answer the other requests."""
+        bounds = self._context.bounds
+        seconds = bounds.read_seconds if reads else bounds.work_seconds
+        try:
+            return await self._context.workers.run_cancellable(work, seconds=seconds, reads=reads)
+        except TreeringError as error:  # the call waited too long for a thread
+            return error_answer(error)
+
     def _answer(self, verb: str, arguments: Mapping[str, Any], by: ToolCaller, watch: CallProgress) -> ToolAnswer:
         def check() -> None:
-            self._stop.check_running()
+            self._context.stop.check_running()
             watch.check()
 
         caller = _caller_of(by)
         if caller is None:
             return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
-        report = partial(self._space.call, caller=caller, progress=watch.report)
+        report = partial(self._context.space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
 
 

@@ -1,4 +1,4 @@
-"""The threads of the server: a few, each working for one request until it is done or the client disconnects."""
+"""The threads of the server: each works for one request until it is done or the client disconnects."""
 
 import asyncio
 import logging
@@ -138,6 +138,23 @@ class Workers:
             leaving.cancel()
             with suppress(asyncio.CancelledError):
                 await leaving
+
+    async def run_cancellable(self, work: Callable[[], _T], *, seconds: float, reads: bool = False) -> _T:
+        """Return the result of `work`. If the caller is cancelled, the work ends at its next check for interruption.
+
+        The caller does not wait for that, but the work has its thread until then. Raises as `run`.
+        """
+        cancelled = asyncio.Event()
+
+        async def wait_for_cancellation() -> Message:
+            await cancelled.wait()
+            return {"type": "http.disconnect"}
+
+        task = asyncio.create_task(self.run(wait_for_cancellation, work, seconds=seconds, reads=reads))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            cancelled.set()
 
     async def run_in_background(
         self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
