@@ -141,6 +141,8 @@ def weigh_by_trust(found: Sequence["Hit"], question: str, idf: IdfWeights) -> li
     best_rivals: dict[int, float] = {}
     answers = _Answers(found, idf)
     for at, one in enumerate(found):
+        if not having[at] and not one.repeats:
+            continue
         rivals = [place for place, other in enumerate(found) if other.trusted.weight > one.trusted.weight]
         if rivals and having[at].difference(*(having[place] for place in rivals)):
             trusted = replace(one.trusted, factor=1.0)
