@@ -82,13 +82,13 @@ class _Part:
     def may_be_replaced(self, place: TurnPlace) -> bool:
         """Return whether a message states something that others may replace or contest. Reads this message alone."""
         position = self.positions.get(place)
-        stated = self._stated_in([said for said in self.messages if said.position == position])
+        stated = self._stated_in([one for one in self.messages if one.position == position])
         return any(one.is_stated or one.force == "suggested" for one in stated if one.message == position)
 
     def _stated_in(self, messages: Sequence[SaidMessage]) -> tuple[Statement, ...]:
         if self.stored is not None:
             return self.stored
-        return tuple(one for said in messages for one in statements_of(said))
+        return tuple(one for message in messages for one in statements_of(message))
 
 
 @dataclass(frozen=True, slots=True)
