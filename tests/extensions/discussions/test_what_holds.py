@@ -174,6 +174,22 @@ def test_oldest_conversations_leave_memory(space, monkeypatch):
     assert [root for _, root in remembered] == ["discussion:c"]
 
 
+def test_conversation_is_compared_only_for_turns_that_state_something(space):
+    discussion, place = opened(space), {"scope": "/discussion/d", "root": "discussion:d"}
+    tell(discussion, "when is the dentist?", *DENTIST)
+    turn_of = {position: turn for turn, position in conversation_at(space.engine, **place).positions.items()}
+    forget(space.engine)
+    assert not conversation_at(space.engine, **place, only_for=[turn_of[0]]).ledger.statements
+    assert conversation_at(space.engine, **place, only_for=[turn_of[0], turn_of[1]]).ledger.retired
+
+
+def test_search_marks_replaced_turn_after_search_for_question(space):
+    discussion = opened(space)
+    tell(discussion, "any news of Lena?", *DENTIST)
+    assert hits(discussion, "any news of Lena", limit=1) == [(0, None)]
+    assert (1, 3) in hits(discussion, "dentist on thursday at 3")
+
+
 WIFI = (("Ben", "The wifi password is tulip42"), ("Cleo", "The wifi password is rose17"))
 
 

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
+from functools import cached_property
 from itertools import accumulate, groupby, islice
 from threading import Lock
 from typing import Any
@@ -61,15 +62,33 @@ class StatedConversation:
         return self.turns.get(others[-1].message) if others else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Part:
     """One source of a conversation."""
 
-    statements: tuple[Statement, ...] = ()
+    messages: Sequence[SaidMessage] = ()
+    stored: tuple[Statement, ...] | None = None
+    """The statements that are stored with it."""
     turns: Mapping[int, ReplacingTurn] = field(default_factory=dict)
     positions: Mapping[TurnPlace, int] = field(default_factory=dict)
     digest: str = ""
     """A salted digest of the messages and of the statements that are stored with them."""
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements."""
+        return self._stated_in(self.messages)
+
+    def may_be_replaced(self, place: TurnPlace) -> bool:
+        """Return whether a message states something that others may replace or contest. Reads this message alone."""
+        position = self.positions.get(place)
+        stated = self._stated_in([one for one in self.messages if one.position == position])
+        return any(one.is_stated or one.force == "suggested" for one in stated if one.message == position)
+
+    def _stated_in(self, messages: Sequence[SaidMessage]) -> tuple[Statement, ...]:
+        if self.stored is not None:
+            return self.stored
+        return tuple(one for message in messages for one in statements_of(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,11 @@ class _Known:
     unsaved: int
     """How many statements were compared since links were saved."""
 
+    @property
+    def size(self) -> int:
+        """The number of its messages."""
+        return len(self.conversation.turns)
+
     def is_begin_of(self, states: tuple[_State, ...]) -> bool:
         """Return whether these sources still begin the conversation; the last one may have changed."""
         return 0 < len(self.states) <= len(states) and self.states[:-1] == states[: len(self.states) - 1]
@@ -95,7 +119,18 @@ class _Cache:
     """The conversations read from one open space. A newer state replaces an older one, which may be withdrawn."""
 
     conversations: OrderedDict[tuple[str, str], _Known] = field(default_factory=OrderedDict)
+    messages: int = 0
     lock: Lock = field(default_factory=Lock)
+
+    def put(self, place: tuple[str, str], known: _Known) -> None:
+        """Store a conversation, and drop those that were read first, down to `MAX_REMEMBERED_MESSAGES`."""
+        if older := self.conversations.pop(place, None):
+            self.messages -= older.size
+        self.conversations[place] = known
+        self.messages += known.size
+        while self.messages > MAX_REMEMBERED_MESSAGES and len(self.conversations) > 1:
+            _, oldest = self.conversations.popitem(last=False)
+            self.messages -= oldest.size
 
 
 _CACHES: WeakKeyDictionary[Any, _Cache] = WeakKeyDictionary()
@@ -113,14 +148,19 @@ def _cache_of(engine: Engine) -> _Cache:
     return _CACHES.setdefault(engine.index, _Cache())
 
 
-def conversation_at(engine: Engine, *, scope: str, root: str, as_of: AsOf = None) -> StatedConversation:
-    """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was."""
+def conversation_at(
+    engine: Engine, *, scope: str, root: str, as_of: AsOf = None, only_for: Sequence[TurnPlace] | None = None
+) -> StatedConversation:
+    """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was.
+
+    `only_for`: an unread conversation is not compared, and returned empty, if none of these turns may be replaced.
+    """
     sources = engine.ledger.sources(scope=scope, root=root)
     if as_of is not None:
         return _earlier_conversation(engine, (scope, root), [state.id for _, state in sorted(sources.items())], as_of)
     active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
     states = [(state.id, state.revision, state.fingerprint) for _, state in active]
-    return _conversation(engine, (scope, root), _newest(states))
+    return _conversation(engine, (scope, root), _newest(states), only_for)
 
 
 def _earlier_conversation(
@@ -142,7 +182,7 @@ def replaced_turns(
     asked = _Question.of(question, now)
     found: dict[TurnPlace, ReplacingTurn] = {}
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
-        conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of)
+        conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of, only_for=group)
         positions = {place: conversation.positions.get(place, -1) for place in group}
         ledger = conversation.ledger
         ranks = {position: rank for rank, position in enumerate(dict.fromkeys(positions.values()))}
@@ -255,7 +295,9 @@ def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf
     return grouped
 
 
-def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, ...]) -> StatedConversation:
+def _conversation(
+    engine: Engine, place: tuple[str, str], states: tuple[_State, ...], only_for: Sequence[TurnPlace] | None
+) -> StatedConversation:
     cache = _cache_of(engine)
     with cache.lock:
         known = cache.conversations.get(place)
@@ -263,6 +305,8 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
         return known.conversation
     read = dict(zip(known.states, known.parts, strict=True)) if known else {}
     parts = tuple(read.get(state) or _part(engine, state) for state in states)
+    if only_for is not None and not any(part.may_be_replaced(one) for one in only_for for part in parts):
+        return StatedConversation(StatementLedger(), {}, {})
     saved = SavedLinks(engine.ready, place, [part.digest for part in parts])
     if known and known.is_begin_of(states):
         made = _grown(known, states, parts)
@@ -272,9 +316,7 @@ def _conversation(engine: Engine, place: tuple[str, str], states: tuple[_State, 
         saved.write(made.links)
         made = replace(made, unsaved=0)
     with cache.lock:
-        cache.conversations[place] = made
-        cache.conversations.move_to_end(place)
-        _forget_oldest(cache.conversations)
+        cache.put(place, made)
     return made.conversation
 
 
@@ -306,14 +348,6 @@ def _extended(
         links.append(ledger.extend(part.statements, first))
         unsaved += len(part.statements) - len(first)
     return _Known(states, parts, _joined(ledger, parts), closed, links, unsaved)
-
-
-def _forget_oldest(conversations: OrderedDict[tuple[str, str], _Known]) -> None:
-    """Drop conversations, but not the newest one, down to `MAX_REMEMBERED_MESSAGES`."""
-    count = sum(len(one.conversation.turns) for one in conversations.values())
-    while count > MAX_REMEMBERED_MESSAGES and len(conversations) > 1:
-        _, oldest = conversations.popitem(last=False)
-        count -= len(oldest.conversation.turns)
 
 
 def _joined(ledger: StatementLedger, parts: Sequence[_Part]) -> StatedConversation:
@@ -364,8 +398,6 @@ def _messages(source: Source, zone: TimeZone) -> Iterator[tuple[SaidMessage, Seg
 
 def _part_of(source: Source, zone: TimeZone) -> _Part:
     messages = list(_messages(source, zone))
-    stored = loaded(source)
-    statements = stored if stored is not None else tuple(one for said, _ in messages for one in statements_of(said))
     turns = {
         said.position: ReplacingTurn(source.id, segment.segment_id, said.position, said.text, said.speaker, said.at)
         for said, segment in messages
@@ -375,4 +407,5 @@ def _part_of(source: Source, zone: TimeZone) -> _Part:
         for segment in source.segments
         if isinstance(segment.locator, Turn)
     }
-    return _Part(statements, turns, positions, part_digest(source, [message for message, _ in messages]))
+    all_said = [said for said, _ in messages]
+    return _Part(all_said, loaded(source), turns, positions, part_digest(source, all_said))

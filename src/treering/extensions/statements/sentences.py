@@ -69,8 +69,7 @@ def _cut(part: Clause, words: LanguageWords) -> Iterator[Clause]:
 
 def _clauses(sentence: str, words: LanguageWords) -> Iterator[str]:
     """Split a text at sentences. `If …`, `oh sure, …` and a short opening belong to the following words."""
-    asking = _ASKED_LAST.fullmatch(sentence)
-    if asking:
+    if sentence.endswith("?") and (asking := _ASKED_LAST.fullmatch(sentence)):
         yield from _clauses(asking["told"], words)
         yield asking["asked"]
         return

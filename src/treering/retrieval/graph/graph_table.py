@@ -268,7 +268,7 @@ class GraphTable:
         counts = np.zeros(len(nodes), np.int64)
         for run in self._runs:
             counts[odd] += run.degrees(numbers, self._rows.scopes, allowed)
-        if allowed is None:
+        if allowed is None and len(self._dead.nodes):
             counts[odd] -= self._dead.degrees(numbers)
         counts[~odd] = self._rows.degrees(nodes[~odd] >> 1, allowed)
         return counts

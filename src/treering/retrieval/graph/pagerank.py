@@ -211,5 +211,5 @@ class _Table:
 _NO_NODES: Nodes = np.zeros(0, np.int64)
 _NO_MASS: Mass = np.zeros(0)
 _FREE = np.int64(-1)
-_FIRST_BITS = 12
+_FIRST_BITS = 15
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio

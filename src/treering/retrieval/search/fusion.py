@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from heapq import nsmallest
 from math import inf, nextafter
 from statistics import median_low
 from typing import NamedTuple, cast
@@ -107,12 +106,16 @@ def lend_to_neighbours(
     itself, so that single turns lose nothing. Scores stay between 0 and 1.
     """
     if not neighbours:
-        return nsmallest(len(ranked) if limit is None else limit, ranked, key=lambda hit: (-hit.score, hit.key))
-    own = {hit.key: hit for hit in ranked}
-    beside = (key for hit in ranked for key in neighbours.get(hit.key, ()))
-    everyone = [own.get(key) or Fused(key, 0.0, {}) for key in dict.fromkeys((*own, *beside))]
-    raised = [_with_neighbours(hit, _neighbour_scores(hit.key, neighbours, own), share) for hit in everyone]
-    return nsmallest(len(raised) if limit is None else limit, raised, key=lambda hit: (-hit.score, hit.key))
+        return list(ranked[:limit])
+    parts = {hit.key: hit.parts for hit in ranked}
+    own = {hit.key: hit.score for hit in ranked}
+    scores = dict.fromkeys((key for hit in ranked for key in neighbours.get(hit.key, ())), 0.0) | own
+    lent = {key: [own.get(other, 0.0) for other in neighbours[key][:2]] for key in neighbours.keys() & scores.keys()}
+    raised = scores | {key: _raised(scores[key], others, share) for key, others in lent.items() if others}
+    return [
+        Fused(key, raised[key], _with_more(parts.get(key, {}), _neighbours_part(lent.get(key, ()))))
+        for key in _best(raised, limit)
+    ]
 
 
 def favour(
@@ -126,22 +129,22 @@ def favour(
     if not clues:
         return list(ranked[:limit])
     whole = 1 + sum(weights[name] for name in clues)
-    favoured = [
+    parts = {hit.key: hit.parts for hit in ranked}
+    favoured = {
+        hit.key: (hit.score + sum(weights[name] * scores.get(hit.key, 0.0) for name, scores in clues.items())) / whole
+        for hit in ranked
+    }
+    return [
         Fused(
-            hit.key,
-            score=(hit.score + sum(weights[name] * scores.get(hit.key, 0.0) for name, scores in clues.items())) / whole,
-            parts=_with_more(
-                hit.parts,
-                {
-                    name: ArmScore(0, scores[hit.key], scores[hit.key])
-                    for name, scores in clues.items()
-                    if hit.key in scores
-                },
+            key,
+            favoured[key],
+            _with_more(
+                parts[key],
+                {name: ArmScore(0, scores[key], scores[key]) for name, scores in clues.items() if key in scores},
             ),
         )
-        for hit in ranked
+        for key in _best(favoured, limit)
     ]
-    return nsmallest(len(favoured) if limit is None else limit, favoured, key=lambda hit: (-hit.score, hit.key))
 
 
 def put_first(ranked: Sequence[Fused], arm: str, keys: Collection[int]) -> list[Fused]:
@@ -249,17 +252,12 @@ def _best(scores: Mapping[int, float], limit: int | None) -> list[int]:
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)[:limit]
 
 
-def _neighbour_scores(key: int, neighbours: Mapping[int, Sequence[int]], own: Mapping[int, Fused]) -> list[float]:
-    return [own[other].score if other in own else 0.0 for other in neighbours.get(key, ())[:2]]
+def _raised(score: float, others: Sequence[float], share: float) -> float:
+    return (score + share * (sum(others) + score * (2 - len(others)))) / (1 + 2 * share)
 
 
-def _with_neighbours(hit: Fused, scores: Sequence[float], share: float) -> Fused:
-    if not scores:
-        return hit
-    own = hit.score * (2 - len(scores))
-    score = (hit.score + share * (sum(scores) + own)) / (1 + 2 * share)
-    part = ArmScore(0, sum(scores), sum(scores) / 2)
-    return Fused(hit.key, score, _with_more(hit.parts, {NEIGHBOURS: part}))
+def _neighbours_part(others: Sequence[float]) -> dict[str, ArmScore]:
+    return {NEIGHBOURS: ArmScore(0, sum(others), sum(others) / 2)} if others else {}
 
 
 _DAY = timedelta(days=1)
