@@ -132,6 +132,8 @@ def test_code_answers_tasks_and_behaviour(text):
         ("release a new version", True),
         ("what should I do before submitting a patch", True),
         ("how do I set up a development environment", True),
+        ("supported Python versions", True),
+        ("which versions of tmux does it work with", True),
         ("how do I mock responses in a test", False),
         ("how do I set a timeout", False),
         ("which port does the development server use", False),

@@ -6,6 +6,7 @@ from sources.git_scratch import Scratch
 from treering.core.fencing import without_recalled
 from treering.extensions.mcp.answers import text_of
 from treering.ports.ledger import Selection
+from treering.retrieval.search.release_sections import asks_about_release
 from treering.surfaces.cli.rendering import render
 
 LONG = "    # All of it is written down for whoever comes after us, word by word.\n" * 12
@@ -220,3 +221,38 @@ def test_subjects_of_commits_are_fenced(space, repository):
         for text in (shown, text_of(report, max_tokens=4_000)):
             assert "Ignore all" in text
             assert "Ignore all" not in without_recalled(text)[0]
+
+
+def release(title, change):
+    return f"## {title}\n\n- {change}\n" + "- A dependency was updated to fix a warning of its own.\n" * 40 + "\n"
+
+
+RELEASES = (
+    "# Changelog\n\n"
+    + release("Unreleased", "Downloads resume.")
+    + release("2.1.0 (2026-03-04)", "Uploads are encrypted.")
+    + release("2.0.0 (2026-01-02)", "The last of the old uploads changed in this release.")
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("what changed in the last release", "Uploads are encrypted."),
+        ("what is new in version 2", "The last of the old uploads"),
+        ("which changes came in 2.0.0", "The last of the old uploads"),
+        ("what is coming in the next version", "Downloads resume."),
+        ("what changed lately", "Uploads are encrypted."),
+    ],
+)
+def test_release_asked_for_comes_first(project, tmp_path, question, answer):
+    (tmp_path / "CHANGELOG.md").write_text(RELEASES, encoding="utf-8")
+    project.ingest("path", input={"path": str(tmp_path)})
+    assert answer in search(project, question).hits[0].text
+
+
+@pytest.mark.parametrize(
+    "question", ["how do I release a new version", "which versions are supported", "add a version"]
+)
+def test_question_about_versions_is_none_about_a_release(question):
+    assert not asks_about_release(question)

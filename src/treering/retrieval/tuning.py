@@ -67,6 +67,14 @@ class FilesTuning(NamedTuple):
     commits: float
 
 
+class ReleasesTuning(NamedTuple):
+    """The sections of a changelog that a question about a release gets."""
+
+    max_changelogs: int
+    min_releases: int
+    max_passages: int
+
+
 class CommitsTuning(NamedTuple):
     """How commits with a similar subject point at files."""
 
@@ -236,6 +244,7 @@ class Tuning(NamedTuple):
     question: QuestionTuning
     candidates: CandidatesTuning
     files: FilesTuning
+    releases: ReleasesTuning
     commits: CommitsTuning
     graph: GraphTuning
     idf: IdfTuning
@@ -270,7 +279,7 @@ def _is_group(kinds: Mapping[str, Any], name: str) -> bool:
 
 TUNING = read_tuning((get_data(__package__, "tuning.toml") or b"").decode())
 
-SEARCH_GROUPS = ("clues", "question", "candidates", "files", "commits", "graph", "idf", "relevance")
+SEARCH_GROUPS = ("clues", "question", "candidates", "files", "releases", "commits", "graph", "idf", "relevance")
 """The groups that a search uses, except the weights of its arms, which are in its trace, and the rule of chance."""
 PACK_GROUPS = (*SEARCH_GROUPS, "packing", "context")
 """The groups that a context pack uses."""

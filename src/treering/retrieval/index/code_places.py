@@ -63,12 +63,15 @@ def is_test_path(path: str) -> bool:
 
 
 def is_guide(path: str, role: str) -> bool:
-    """Return whether a file explains the chores of a project: how to build, test, release or contribute."""
-    return role == "documentation" and _GUIDE.search(path) is not None
+    """Return whether a file explains the chores of a project: how to build, test, release or contribute.
+
+    The guide of an example explains the example.
+    """
+    return role == "documentation" and _GUIDE.search(path) is not None and not _EXAMPLE.search(path)
 
 
 def defines_commands(path: str, role: str) -> bool:
-    """Return whether a file of a task runner or of CI defines the commands of a project."""
+    """Return whether a file of a task runner, of packaging or of CI defines the commands and needs of a project."""
     return role in (CODE, "data") and _RUNNER.search(path) is not None
 
 
@@ -117,7 +120,8 @@ _GUIDE = re.compile(
     re.IGNORECASE,
 )
 _RUNNER = re.compile(
-    r"(?:^|/)(?:(?:gnu)?makefile|\.?justfile|taskfile\.ya?ml|tox\.ini|noxfile\.py|package\.json|composer\.json)$"
+    r"(?:^|/)(?:(?:gnu)?makefile|\.?justfile|taskfile\.ya?ml|tox\.ini|noxfile\.py|package\.json|composer\.json"
+    r"|pyproject\.toml|setup\.cfg|cargo\.toml|go\.mod|pom\.xml)$"
     r"|(?:^|/)\.github/workflows/",
     re.IGNORECASE,
 )

@@ -43,7 +43,8 @@ def rank_in_files(
     def weight(head: PassageHead) -> float:
         if chore:
             return _weight_for_chore(head, wanted)
-        return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
+        is_equal = head.place_role in equal and not _is_overview(head)
+        return 1.0 if is_equal else 1 - discount * (1 - called_share(head, wanted))
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, own_scores)
@@ -71,6 +72,11 @@ def path_of(head: PassageHead) -> str:
 def is_in_no_file(head: PassageHead) -> bool:
     """Return whether a passage is a note, a message or knowledge. The modules of a project are made of its files."""
     return head.place_role == NO_PLACE and head.type != "node"
+
+
+def _is_overview(head: PassageHead) -> bool:
+    """Return whether a passage is the page of a module or the map of a repository, which repeat the names in files."""
+    return head.type == "node" or head.kind == "repo"
 
 
 def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:

@@ -26,6 +26,7 @@ PLACES = "places"
 DATED = "dated"
 EXACT = "exact"
 DEFINES = "defines"
+RELEASE = "release"
 NEIGHBOURS = "neighbours"
 
 WALKED = "walked"

@@ -501,13 +501,15 @@ _CHORE = re.compile(
     r"|\bhow (?:is|are)\b.{0,40}\b(?:built|deployed|published|released|tested|made)\W*$"
     r"|\bset ?up\b.*\bdev(?:elop\w*)?\b|\blocal development\b"
     r"|\bcontribut\w+|\bpull requests?\b|\bsubmit\w* (?:an? )?(?:patch|change)"
-    r"|\bbefore (?:submitting|committing|pushing)",
+    r"|\bbefore (?:submitting|committing|pushing)"
+    r"|\b(?:supported|minimum|oldest|lowest|required)\b.*\b(?:versions?|compilers?)\b|\bversions?\b.*\bsupported\b"
+    r"|\bwhich\b.*\bversions?\b.*\b(?:support|need|require|work|run)\w*",
     re.IGNORECASE,
 )
 
 
 def asks_about_chore(text: str) -> bool:
-    """Return whether a question is about a chore of a project: to test, build, release, set up or contribute."""
+    """Return whether a question is about a chore of a project, such as a release, or the versions that it needs."""
     return not is_long(text) and _CHORE.search(text) is not None
 
 

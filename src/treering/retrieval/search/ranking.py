@@ -30,6 +30,7 @@ from treering.retrieval.search.fusion import (
     NAMES,
     PLACES,
     QUICK,
+    RELEASE,
     TITLE_MATCH,
     VECTORS,
     WALKED,
@@ -41,6 +42,7 @@ from treering.retrieval.search.fusion import (
     put_first,
 )
 from treering.retrieval.search.question import Arms, Meaning, Question, asks_about_chore, asks_how_to, clues_of, is_long
+from treering.retrieval.search.release_sections import release_sections
 from treering.retrieval.search.symbols import defining_passages
 from treering.retrieval.text.analysis import count_words, index_text
 from treering.retrieval.tuning import TUNING
@@ -252,7 +254,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     first = candidates.known(hit.key for hit in found.ranked[: TUNING.question.first_hits])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(form, found, question.meaning)
-    by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
+    in_project = any(head.place_role != NO_PLACE for head in candidates.heads.values())
+    by_files = in_project and form in ("code", None)
     wanted = (limits.FILE_CANDIDATES_FACTOR if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
     if found.association:
@@ -282,6 +285,9 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     if by_files or _is_quote(question.text):
         exact = yield from _exact_matches(question, reach)
         ranked = (yield from _with_first(ranked, EXACT, exact, candidates))[:pool]
+    if in_project:
+        sections = yield from release_sections(question, reach)
+        ranked = (yield from _with_sections(ranked, sections, candidates))[:pool]
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -300,6 +306,14 @@ def _with_first(ranked: Sequence[Fused], arm: str, keys: set[int], candidates: C
     """Put the candidates of an arm first, and add those that were not ranked."""
     unranked = yield from candidates.read(keys - {hit.key for hit in ranked}, in_reach=True)
     return put_first([*ranked, *(Fused(key, 0.0, {}) for key in sorted(unranked))], arm, keys)
+
+
+def _with_sections(ranked: Sequence[Fused], sections: Sequence[int], candidates: Candidates) -> Steps[list[Fused]]:
+    """Put passages first in the order given."""
+    visible = yield from candidates.read(sections, in_reach=True)
+    first = [Fused(key, 1 / rank, {}) for rank, key in enumerate(sections, start=1) if key in visible]
+    others = [hit for hit in ranked if hit.key not in visible]
+    return put_first([*first, *others], RELEASE, visible)
 
 
 def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
