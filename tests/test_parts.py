@@ -22,6 +22,7 @@ COMMANDS = {
     "wiki": {"wiki", "mongodb"},
     "workflows": {"workflow"},
     "exams": {"exam"},
+    "trial": {"try"},
     "coding_agents": {"connect", "disconnect", "session"},
 }
 """The commands of each part, as `treering --help` names them."""

@@ -19,5 +19,6 @@ BUILT_IN = (
     "checks",
     "exams",
     "coding_agents",
+    "trial",
 )
 """Names of the folders, in the order in which they are asked and listed."""

@@ -128,10 +128,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("the leases of this space", "treering unlock"),
         ("release the lease for vectors", "treering unlock vectors"),
     ),
-    "try": (
-        ("see what Treering does with the current folder", "treering try"),
-        ("with your own question", 'treering try "how often is a fetch tried"'),
-    ),
     "version": (("the installed version", "treering version"),),
 }
 _GROUPS: Mapping[str, Sequence[str]] = {
@@ -151,7 +147,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "replace",
         "undo",
     ),
-    "Begin": ("try", "init"),
+    "Begin": ("init",),
     "The four tools": ("ingest", "query", "crystallize", "lint"),
     "Coding agents": (),
     "Stay up to date": ("vectors",),
