@@ -175,6 +175,8 @@ class Extension:
     """Examples of its commands, and the groups of the help that list them (`surfaces.cli.help.CommandHelp`)."""
     trees: str = ""
     """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
+    code_links: str = ""
+    """Finds links between places in code (`verbs.query.code_links.CodeLinks`)."""
     vector_engines: str = ""
     """Opens the engine in use of a space (`ports.vector_engine.VectorMirrors`)."""
     named_embedders: str = ""

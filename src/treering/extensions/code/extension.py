@@ -7,6 +7,7 @@ EXTENSION = Extension(
     commands=("treering.extensions.code.commands:add_watching", "treering.extensions.code.commands:add_hooks"),
     help="treering.extensions.code.commands:HELP",
     trees="treering.extensions.code.repository.repo_selection:RepositoryTrees",
+    code_links="treering.extensions.code.links.finder:FINDER",
     adapters={
         "repo": "treering.extensions.code.repository.repo:RepoAdapter",
     },

@@ -12,6 +12,9 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Constraint, Decision, Knowledge, Preference, Source
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
+from treering.extensions.code.links.changed_together import partners_of
+from treering.extensions.code.links.neighbours import code_links
+from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
 from treering.extensions.coding_agents.named_places import NamedPlace
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -25,9 +28,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of, statement_of
-from treering.verbs.query.changed_together import partners_of
-from treering.verbs.query.code_related import CodeNeighbour, CodeStart, code_links
-from treering.verbs.query.code_starts import start_defining
+from treering.verbs.query.code_links import CodeNeighbour, CodeStart
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
