@@ -181,6 +181,8 @@ class Extension:
     """Opens the engine in use of a space (`ports.vector_engine.VectorMirrors`)."""
     named_embedders: str = ""
     """A function from a name that is not in `embedders`, and settings, to an embedder."""
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """Modes of the four verbs (`verbs.envelope.Mode`): locations by verb and mode, such as `lint consolidate`."""
     ledgers: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
     embedders: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,7 @@ BUILT_IN = (
     "checks",
     "exams",
     "coding_agents",
+    "consolidation",
     "trial",
 )
 """Names of the folders, in the order in which they are asked and listed."""

@@ -104,11 +104,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "review reject": (("reject it", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("revert a patch", 'treering revert patch:01k… --reason "Wrong branch"'),),
-    "consolidate": (
-        ("the duplicates", "treering consolidate"),
-        ("submit them for review", "treering consolidate --propose"),
-        ("down to 20,000 passages, in one scope", "treering consolidate --apply --scope /chats --keep-passages 20000"),
-    ),
     "feedback give": (
         ("a right and a wrong hit", "treering feedback give 'how often is it retried' --right src:01k…"),
         ("an answer by its id from `query --json`", "treering feedback give ans:… --used know:01k…"),
@@ -151,7 +146,7 @@ _GROUPS: Mapping[str, Sequence[str]] = {
     "The four tools": ("ingest", "query", "crystallize", "lint"),
     "Coding agents": (),
     "Stay up to date": ("vectors",),
-    "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
+    "Decide and take back": ("review", "revert", "feedback", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": (),
     "Copy and move a space": ("backup",),
