@@ -9,7 +9,7 @@ from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import is_decision_record, is_record_template, posix_path
 from treering.retrieval.text.decision_records import NOT_IN_FORCE, status_of_record, without_comments
 from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
-from treering.sources.memory import noted
+from treering.sources.memory_notes import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
 from treering.sources.reading.text import is_markdown, outline_markdown
 from treering.sources.rules import constraints, sets_rules
