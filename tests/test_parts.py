@@ -173,7 +173,10 @@ def add_commands(app):
     hive.command("count")(hum)
     hive.command("feed", cls=Command)(hum)
     app.add_typer(hive)
-    app.add_typer(typer.Typer(name="review"))
+    review = typer.Typer(name="review")
+    review.command("apply", help="Hum.")(hum)
+    review.command("hum", help="Hum.")(hum)
+    app.add_typer(review)
 
 
 def hum(times: int = 1):
@@ -316,7 +319,7 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
         *("--help", "hum --times 2", "hive count", "init", "ingest note.md", "lint"),
         *("lint semantic --rule no-bees", "lint structure --rule cycle", "workflow run hum.yaml", "wiki --help"),
         *("show Skep", "show Skepp"),
-        *("hive feed --help", "lint bees", "lint audit"),
+        *("hive feed --help", "lint bees", "lint audit", "review hum"),
     ]
     paths = {"PYTHONPATH": str(info.parent), "TREERING_BACKGROUND": "0", "TREERING_DATA_DIR": str(folder / "data")}
     done = ran(str(folder / "use_bees.py"), *lines, folder=folder, **paths)
@@ -340,11 +343,12 @@ def said(printed: str, line: str) -> str:
 def test_a_part_of_another_package_brings_commands_without_loading_the_rest_of_it(bees):
     printed, told, _ = bees
     assert told["light"]
-    assert told["codes"] == [*[0] * 11, 3, 0, 0, 0]  # `Skepp` is no name
+    assert told["codes"] == [*[0] * 11, 3, 0, 0, 0, 0]  # `Skepp` is no name
     assert said(printed, "hum --times 2").strip() == "bzz bzz"
     assert re.search(r"\n  Other commands  .*\bhum\b", said(printed, "--help"))
     assert re.search(r"\n  Bees  .*\bhive\b", said(printed, "--help"))
     assert said(printed, "hive count").strip() == "bzz"
+    assert said(printed, "review hum").strip() == "bzz"
 
 
 def test_a_part_of_another_package_tells_of_its_commands_in_the_help_and_of_no_others(bees):
@@ -386,7 +390,7 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_omitted_with_a_warning
     assert "Graph of bees" not in told["home"]
     assert "The audit log verifies" in printed
     assert "The mode 'lint audit' of the extension bees is ignored: that name is already taken." in warned
-    for name in ("wiki", "lint", "review"):
+    for name in ("wiki", "lint", "review apply"):
         assert f"The command '{name}' of the extension bees is ignored: that name is already taken." in warned
     for name, what in (
         ("/wiki", "pages"),

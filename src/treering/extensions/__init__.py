@@ -19,6 +19,7 @@ BUILT_IN = (
     "checks",
     "exams",
     "coding_agents",
+    "work_requests",
     "consolidation",
     "trial",
 )

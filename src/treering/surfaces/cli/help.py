@@ -98,10 +98,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "review list": (("the patches waiting for a decision", "treering review list"),),
     "review show": (("the changes in a patch", "treering review show patch:01k…"),),
     "review apply": (("apply it", "treering review apply patch:01k…"),),
-    "review propose": (
-        ("work items for tickets and TODO comments", "treering review propose"),
-        ("the proposals, without making them", "treering review propose --dry-run"),
-    ),
     "review reject": (("reject it", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("revert a patch", 'treering revert patch:01k… --reason "Wrong branch"'),),
     "feedback give": (

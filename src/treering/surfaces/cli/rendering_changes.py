@@ -27,7 +27,6 @@ from treering.verbs.short_ids import short_id
 
 if TYPE_CHECKING:
     # Not imported at run time: an ingest needs none of these verbs.
-    from treering.verbs.crystallize.work_proposals import WorkProposals
     from treering.verbs.feedback import FeedbackReport, FeedbackStatus
     from treering.verbs.lint.audit import AuditReport
     from treering.verbs.lint.erasure import ErasureReceipt
@@ -210,19 +209,6 @@ def render_proposals(
         if verbose:
             yield line((record.id, "dim"), indent=3)
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
-
-
-def render_work_proposals(report: "WorkProposals", *, dry_run: bool) -> Iterator[IndentedLine]:
-    """Show the proposed work items, and the command that reviews them."""
-    known = f"; {report.known} already known" if report.known else ""
-    count = len(report.proposed)
-    yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
-    for one in report.proposed:
-        yield line(f"{one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
-    if report.more:
-        yield line("There are more. Run it again, or with a larger --limit.", indent=2)
-    if count and not dry_run:
-        yield line("Review them: treering review list")
 
 
 def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:

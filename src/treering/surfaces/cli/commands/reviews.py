@@ -26,7 +26,7 @@ Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for
 
 def add_reviews(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_group(app, "review", "Decide about patches waiting for review.", list_, show, apply, reject, propose)
+    add_group(app, "review", "Decide about patches waiting for review.", list_, show, apply, reject)
     add_commands(app, revert, erase)
 
 
@@ -74,31 +74,6 @@ def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "
         titles = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(patch))
         record = space.reject(patch, reason)
     answer(access, record, [line(("Rejected: ", "bold"), titles)])
-
-
-def propose(
-    writing: WriteFlags,
-    access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 100,
-    closed: Annotated[
-        bool, Option("--closed", help="Also propose tickets closed before they were tracked here, as activities.")
-    ] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list the requests of sources, including pending ones.")
-    ] = False,
-) -> None:
-    """Propose work items for tickets and TODO comments.
-
-    Applying the patch creates the work items; closed tickets and removed comments
-    close them in the same way. A rejected proposal is not made again.
-    """
-    from treering.verbs.crystallize.work_proposals import PROPOSE
-
-    options = {"limit": limit, "closed": closed, "dry_run": dry_run}
-    with opened(access, writing) as space:
-        report = space.perform(PROPOSE, scope=scope, options=options)
-    answer(access, report, rendering_changes.render_work_proposals(report, dry_run=dry_run))
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
