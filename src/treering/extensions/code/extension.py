@@ -12,6 +12,7 @@ EXTENSION = Extension(
         "repo": "treering.extensions.code.repository.repo:RepoAdapter",
     },
     formats={
+        "manifest": "treering.extensions.code.manifest_format:MANIFEST",
         "code": "treering.extensions.code.format:CODE",
     },
 )
