@@ -176,7 +176,7 @@ class Extension:
     trees: str = ""
     """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
     code_links: str = ""
-    """Finds links between places in code (`verbs.query.code_links.CodeLinks`)."""
+    """Functions that find links between places in code (`verbs.query.code_links.CodeLinks`)."""
     vector_engines: str = ""
     """Opens the engine in use of a space (`ports.vector_engine.VectorMirrors`)."""
     named_embedders: str = ""

@@ -1,8 +1,8 @@
 """Links of code for `related` and context packs. An extension finds them; without one there are none."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from treering.core.objects import Object, Source
 from treering.ports.passages import Reach
@@ -45,34 +45,24 @@ class CodeStart:
     """The qualified names to follow, if these are not all that the segments define."""
 
 
-class CodeLinks(Protocol):
-    """Finds links between places in code."""
+LinksFound = tuple[tuple[CodeNeighbour, ...], int]
+"""Links, and the number of those left out."""
 
-    def starts_named(self, call: Call, text: str, reach: Reach) -> Sequence[CodeStart]:
-        """Return the places that a text names, such as a path, `path::symbol`, a symbol or a module."""
-        ...
 
-    def starts_at(self, call: Call, item: Object) -> Sequence[CodeStart]:
-        """Return the file of code that an object is, or the files that a node is about."""
-        ...
+@dataclass(frozen=True, slots=True)
+class CodeLinks:
+    """Functions that find links between places in code."""
 
-    def links(
-        self,
-        call: Call,
-        starts: Sequence[CodeStart],
-        reach: Reach,
-        *,
-        relations: Collection[str],
-        direction: Direction,
-    ) -> tuple[tuple[CodeNeighbour, ...], int]:
-        """Return links of some places, and the number of those left out. `relations`: empty for all."""
-        ...
-
-    def lines_about_callers(self, call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
-        """Return, by object and segment of the first hits in code, a line about its callers and tests."""
-        ...
+    starts_named: Callable[[Call, str, Reach], Sequence[CodeStart]]
+    """Returns the places that a text names, such as a path, `path::symbol`, a symbol or a module."""
+    starts_at: Callable[[Call, Object], Sequence[CodeStart]]
+    """Returns the file of code that an object is, or the files that a node is about."""
+    links: Callable[[Call, Sequence[CodeStart], Reach, Collection[str], Direction], LinksFound]
+    """Returns links of some places with some relations; no relations mean all."""
+    lines_about_callers: Callable[[Call, Sequence[Hit], Reach], Mapping[tuple[str, str], str]]
+    """Returns, by object and segment of the first hits in code, a line about its callers and tests."""
 
 
 def code_links() -> CodeLinks | None:
-    """Return the finder of links that an installed extension has."""
+    """Return the functions of an installed extension."""
     return next(brought("code_links"), None)

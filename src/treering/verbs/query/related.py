@@ -93,7 +93,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
     neighbours = _neighbours(call, item.id, given, moment, altered)
     code, left_out = tuple[CodeNeighbour, ...](), 0
     if finder and starts and moment is None:
-        code, left_out = finder.links(call, starts, reach, relations=given.types, direction=given.direction)
+        code, left_out = finder.links(call, starts, reach, given.types, given.direction)
     unknown = [_NO_HISTORY] if moment is not None and starts else []
     return RelatedReport(
         verb="query",
