@@ -34,6 +34,7 @@ GO_WITH = {
     "discussions": {"workflows"},
     "encoder": {"client", "wiki", "workflows"},
     "engines": {"client", "wiki"},
+    "records": {"checks"},
     "client": {"wiki"},
 }
 """Extensions that need another one: workflows run in discussions, and wikis are stored as records of the client."""

@@ -173,6 +173,9 @@ class Extension:
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""
     """Examples of its commands, and the groups of the help that list them (`surfaces.cli.help.CommandHelp`)."""
+    file_statements: str = ""
+    """A function from the path of a file, its text and its segments to the knowledge that it states
+    (`sources.formats.FindStatements`)."""
     trees: str = ""
     """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
     code_links: str = ""

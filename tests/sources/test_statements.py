@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from treering.core.objects import PAYLOADS
+from treering.extensions.records.statements import statements, withdrawn_as
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import is_decision_record
 from treering.sources.reading.lines import in_file
 from treering.sources.reading.text import is_markdown, outline_markdown, segment_text, segments_of_markdown
-from treering.sources.statements import statements, withdrawn_as
 
 RECORD = """# 7. Keep the ledger in one file
 

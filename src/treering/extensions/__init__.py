@@ -3,6 +3,7 @@
 BUILT_IN = (
     "documents",
     "code",
+    "records",
     "sharing",
     "conversations",
     "encoder",

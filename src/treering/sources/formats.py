@@ -23,7 +23,7 @@ from treering.ports.format import (
     allowed_bytes,
     posix_path,
 )
-from treering.registry import places_of_extensions
+from treering.registry import brought, places_of_extensions
 from treering.sources.plugins import FORMATS, installed_formats
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.reading.encodings import decode
@@ -37,7 +37,6 @@ from treering.sources.reading.text import (
     segment_text,
     segments_of_markdown,
 )
-from treering.sources.statements import statements
 from treering.sources.vendored import is_vendored
 
 Hint = Literal["lock file", "minified", "generated", "bulk data"]
@@ -106,7 +105,7 @@ class Cut:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Further metadata of the file."""
     knowledge: Sequence[KnowledgeDraft] = ()
-    """What the text states, if that is more than `sources.statements` finds."""
+    """The knowledge that the text states; empty: what extensions find in it (`FindStatements`)."""
     hint: str | None = None
     """Why only its first lines are stored."""
     warning: str = ""
@@ -146,7 +145,7 @@ class TextFormat:
             title=cut.title,
             kind=self.kind,
             metadata=_metadata(file, cut) | {"encoding": decoded.encoding} | _flags(redacted.text),
-            knowledge=() if cut.hint else cut.knowledge or statements(file.path, redacted.text, cut.segments),
+            knowledge=() if cut.hint else cut.knowledge or _statements(file.path, redacted.text, cut.segments),
             warnings=tuple(
                 filter(None, [decoded.warning(), *map(_warning, redacted.findings), cut.note(), cut.warning])
             ),
@@ -181,6 +180,19 @@ def _first_lines(clean: CleanText) -> list[SegmentDraft]:
     most = min(_STUB_CHARS, clean.max_chars)
     pieces = pack(lines, range(len(lines)), start=0, end=len(lines), target=most, most=most)
     return [SegmentDraft(clean.place()(piece, ""), piece.text, role="data") for piece in pieces][:1]
+
+
+FindStatements = Callable[[str, str, Sequence[SegmentDraft]], Sequence[KnowledgeDraft]]
+"""Returns the knowledge that the text at a path states, each with the segment that contains it."""
+
+
+def _statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
+    return tuple(one for find in _statement_finders() for one in find(path, text, segments))
+
+
+@cache
+def _statement_finders() -> tuple[FindStatements, ...]:
+    return tuple(brought("file_statements"))
 
 
 def _metadata(file: FileToRead, cut: Cut) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from treering.extensions.records.memory_notes import noted
+from treering.extensions.records.rules import constraints, sets_rules
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import is_decision_record, is_record_template, posix_path
 from treering.retrieval.text.decision_records import NOT_IN_FORCE, status_of_record, without_comments
-from treering.sources.memory_notes import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
 from treering.sources.reading.text import is_markdown, outline_markdown
-from treering.sources.rules import constraints, sets_rules
 
 
 def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
