@@ -16,10 +16,11 @@ from benchmarks.code_data import clone_of
 from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.source_tree import git
+from treering.extensions.code.manifest_format import is_manifest
+from treering.extensions.records.statements import states_by_name
 from treering.ports.adapter import KnowledgeDraft, ReadLimits, SourceDraft
 from treering.sources.formats import draft_file
 from treering.sources.reading.text import is_markdown
-from treering.sources.statements import is_manifest, states_by_name
 
 TUNED_ON = frozenset({"celery/celery", "honojs/hono"})
 KINDS = ("constraint", "decision", "fact")

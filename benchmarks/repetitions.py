@@ -19,8 +19,8 @@ from benchmarks.data import folder
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
 from benchmarks.plan import Plan
 from treering.core.objects import Source
+from treering.extensions.consolidation.repetition import ComparedStatement, sameness
 from treering.ports.ledger import Selection
-from treering.verbs.lint.repetition import ComparedStatement, sameness
 
 LABELS = Path(__file__).with_name("repetitions.json")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -27,6 +27,7 @@ COMMANDS = (
     "decide|Retry three times|README.md:3",
     "rule|Never retry on 404",
     "ask|change the retries",
+    "query|--mode|related|Retry three times",
     "brief",
     "show|Retry three times",
     "undo",

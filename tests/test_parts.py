@@ -22,6 +22,8 @@ COMMANDS = {
     "wiki": {"wiki", "mongodb"},
     "workflows": {"workflow"},
     "exams": {"exam"},
+    "consolidation": {"consolidate"},
+    "trial": {"try"},
     "coding_agents": {"connect", "disconnect", "session"},
 }
 """The commands of each part, as `treering --help` names them."""
@@ -32,6 +34,7 @@ GO_WITH = {
     "discussions": {"workflows"},
     "encoder": {"client", "wiki", "workflows"},
     "engines": {"client", "wiki"},
+    "records": {"checks"},
     "client": {"wiki"},
 }
 """Extensions that need another one: workflows run in discussions, and wikis are stored as records of the client."""
@@ -155,6 +158,7 @@ PART = Extension(
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
     named_views="acme_bees:hive_named",
+    modes={"lint bees": "acme_bees:COUNT_BEES", "lint audit": "acme_bees:COUNT_BEES"},
 )
 HELP = CommandHelp(
     groups={"Bees": ("hive",), "Begin": ("wiki",)},
@@ -170,7 +174,10 @@ def add_commands(app):
     hive.command("count")(hum)
     hive.command("feed", cls=Command)(hum)
     app.add_typer(hive)
-    app.add_typer(typer.Typer(name="review"))
+    review = typer.Typer(name="review")
+    review.command("apply", help="Hum.")(hum)
+    review.command("hum", help="Hum.")(hum)
+    app.add_typer(review)
 
 
 def hum(times: int = 1):
@@ -195,7 +202,7 @@ from treering.extensions.server.contract import Route
 from treering.extensions.server.served import ServedPart
 from treering.extensions.server.web.view import WebPage
 from treering.extensions.server.web.view import Rendered
-from treering.verbs.envelope import Operation, Value
+from treering.verbs.envelope import Mode, Operation, Report, Value
 from treering.verbs.lint.survey import Finding, LintRule
 from treering.verbs.envelope import READS
 from treering.testing import NamedView
@@ -209,8 +216,19 @@ class Hive(Value):
     bees: int
 
 
+class Counted(Report):
+    bees: int
+
+    def text_lines(self):
+        yield f"{self.bees} bees"
+
+
 def count(call, given, options):
     return Hive(bees=3)
+
+
+def count_bees(call, given, options):
+    return Counted(verb="lint", mode="bees", scope=call.scope, bees=3)
 
 
 async def answer():
@@ -237,6 +255,7 @@ def hive_named(call, name, options):
 
 
 OPERATIONS = (Operation("bees count", "Count bees.", Nothing, Nothing, Hive, count, rights=READS),)
+COUNT_BEES = Mode("bees", "Count bees.", Nothing, Nothing, Counted, count_bees, rights=READS)
 PAGES = (
     WebPage("/bees", lambda view: Rendered("acme_bees_pages:bees.html", {"bees": 3}), "Bees"),
     WebPage("/wiki", lambda view: Rendered("acme_bees_pages:bees.html", {"bees": 4}), "Wiki"),
@@ -301,7 +320,7 @@ def bees(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any],
         *("--help", "hum --times 2", "hive count", "init", "ingest note.md", "lint"),
         *("lint semantic --rule no-bees", "lint structure --rule cycle", "workflow run hum.yaml", "wiki --help"),
         *("show Skep", "show Skepp"),
-        "hive feed --help",
+        *("hive feed --help", "lint bees", "lint audit", "review hum"),
     ]
     paths = {"PYTHONPATH": str(info.parent), "TREERING_BACKGROUND": "0", "TREERING_DATA_DIR": str(folder / "data")}
     done = ran(str(folder / "use_bees.py"), *lines, folder=folder, **paths)
@@ -325,11 +344,12 @@ def said(printed: str, line: str) -> str:
 def test_a_part_of_another_package_brings_commands_without_loading_the_rest_of_it(bees):
     printed, told, _ = bees
     assert told["light"]
-    assert told["codes"] == [*[0] * 11, 3, 0]  # `Skepp` is no name
+    assert told["codes"] == [*[0] * 11, 3, 0, 0, 0, 0]  # `Skepp` is no name
     assert said(printed, "hum --times 2").strip() == "bzz bzz"
     assert re.search(r"\n  Other commands  .*\bhum\b", said(printed, "--help"))
     assert re.search(r"\n  Bees  .*\bhive\b", said(printed, "--help"))
     assert said(printed, "hive count").strip() == "bzz"
+    assert said(printed, "review hum").strip() == "bzz"
 
 
 def test_a_part_of_another_package_tells_of_its_commands_in_the_help_and_of_no_others(bees):
@@ -349,6 +369,11 @@ def test_a_part_of_another_package_brings_an_operation_a_route_and_a_page(bees):
     assert 'href="/web/bees">Bees</a>' in told["home"]
 
 
+def test_a_part_of_another_package_adds_a_mode_to_a_verb(bees):
+    printed, _, _ = bees
+    assert said(printed, "lint bees").strip() == "3 bees"
+
+
 def test_a_part_of_another_package_brings_a_lint_rule_and_a_node_type(bees):
     printed, _, _ = bees
     assert "It names no bee." in said(printed, "lint")
@@ -364,7 +389,9 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_omitted_with_a_warning
     assert "<p>5 bees</p>" not in told["graph"]
     assert told["home"].count(">Wiki</a>") == 1
     assert "Graph of bees" not in told["home"]
-    for name in ("wiki", "lint", "review"):
+    assert "The audit log verifies" in printed
+    assert "The mode 'lint audit' of the extension bees is ignored: that name is already taken." in warned
+    for name in ("wiki", "lint", "review apply"):
         assert f"The command '{name}' of the extension bees is ignored: that name is already taken." in warned
     for name, what in (
         ("/wiki", "pages"),

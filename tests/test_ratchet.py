@@ -70,8 +70,8 @@ def test_ratchet_ignores_code_in_messages(tree):
 
 
 def test_ratchet_ignores_listed_constants_in_messages(tree):
-    (tree / "src/surfaces/cli").mkdir(parents=True)
-    (tree / "src/surfaces/cli/trying.py").write_text('_WITHOUT_WORDS = "what is this about"\n', encoding="utf-8")
+    (tree / "src/extensions/trial").mkdir(parents=True)
+    (tree / "src/extensions/trial/steps.py").write_text('_WITHOUT_WORDS = "what is this about"\n', encoding="utf-8")
 
     assert totals(tree)["messages"] == 0
 

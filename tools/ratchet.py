@@ -63,8 +63,8 @@ NOT_MESSAGES = {
     ("extensions/workflows/generator.py", "_REPAIR"): "a prompt; stored memories name its version",
     ("extensions/workflows/generator.py", "_REPAIR_SYSTEM"): "a prompt; stored memories name its version",
     ("extensions/discussions/identity.py", "NOTHING_YET"): "placeholders, recognized in texts that users have stored",
-    ("surfaces/cli/trying.py", "_WITHOUT_WORDS"): "a question, as a user would type it",
-    ("surfaces/cli/trying.py", "_asked_for_default"): "a question, as a user would type it",
+    ("extensions/trial/steps.py", "_WITHOUT_WORDS"): "a question, as a user would type it",
+    ("extensions/trial/steps.py", "_asked_for_default"): "a question, as a user would type it",
 }
 """Constants and functions whose strings are not counted, by the end of the file's path, with the reason.
 

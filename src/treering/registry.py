@@ -173,12 +173,19 @@ class Extension:
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""
     """Examples of its commands, and the groups of the help that list them (`surfaces.cli.help.CommandHelp`)."""
+    file_statements: str = ""
+    """A function from the path of a file, its text and its segments to the knowledge that it states
+    (`sources.formats.FindStatements`)."""
     trees: str = ""
     """A function from file access to the branches and work trees of repositories (`ports.adapter.TreeLookup`)."""
+    code_links: str = ""
+    """Functions that find links between places in code (`verbs.query.code_links.CodeLinks`)."""
     vector_engines: str = ""
     """Opens the engine in use of a space (`ports.vector_engine.VectorMirrors`)."""
     named_embedders: str = ""
     """A function from a name that is not in `embedders`, and settings, to an embedder."""
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """Modes of the four verbs (`verbs.envelope.Mode`): locations by verb and mode, such as `lint consolidate`."""
     ledgers: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
     embedders: Mapping[str, str] = field(default_factory=dict)

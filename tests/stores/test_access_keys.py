@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.extensions.server.keys import holder_of, make_key, space_name
 from treering.ports.stores import KeyLimits
 from treering.spaces.wiring import open_access_keys
-from treering.system.access_keys import holder_of, make_key, space_name
 from treering.system.address import file_address, parse_address
 from treering.system.machine import SystemClock
 from treering.testing.fakes import SteppingClock

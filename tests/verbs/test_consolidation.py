@@ -8,9 +8,9 @@ import pytest
 
 from space_parts import all_of, decide, note, open_space, read, state_fact, status
 from treering.core.objects import Activity, Knowledge
+from treering.extensions.consolidation.consolidate import ConsolidateReport
+from treering.extensions.consolidation.repetition import ComparedStatement, sameness
 from treering.testing.fakes import SteppingClock
-from treering.verbs.lint.consolidation import ConsolidateReport
-from treering.verbs.lint.repetition import ComparedStatement, sameness
 
 
 def consolidate(space, scope="/", kinds=None, **options) -> ConsolidateReport:

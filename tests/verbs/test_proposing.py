@@ -9,8 +9,8 @@ import pytest
 from space_parts import all_of
 from treering.core.errors import Conflict
 from treering.core.objects import Activity, WorkItem
+from treering.extensions.work_requests.proposals import PROPOSE, WorkProposals
 from treering.surfaces.python.space import Space, open_space
-from treering.verbs.crystallize.work_proposals import PROPOSE, WorkProposals
 
 AT = "2026-03-01T09:30:00Z"
 TICKET: dict[str, Any] = {

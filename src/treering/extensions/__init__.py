@@ -3,6 +3,7 @@
 BUILT_IN = (
     "documents",
     "code",
+    "records",
     "sharing",
     "conversations",
     "encoder",
@@ -19,5 +20,8 @@ BUILT_IN = (
     "checks",
     "exams",
     "coding_agents",
+    "work_requests",
+    "consolidation",
+    "trial",
 )
 """Names of the folders, in the order in which they are asked and listed."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from treering.core.screening import instruction_flags
 from treering.core.secrets.redaction import SecretFinding
-from treering.ports.adapter import ContentType, Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
+from treering.ports.adapter import ContentType, Failed, KnowledgeDraft, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import (
     HEAD_BYTES,
     ONLY_FIRST_LINES,
@@ -23,8 +23,7 @@ from treering.ports.format import (
     allowed_bytes,
     posix_path,
 )
-from treering.registry import places_of_extensions
-from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
+from treering.registry import brought, places_of_extensions
 from treering.sources.plugins import FORMATS, installed_formats
 from treering.sources.reading.binary import BinaryFormat
 from treering.sources.reading.encodings import decode
@@ -38,7 +37,6 @@ from treering.sources.reading.text import (
     segment_text,
     segments_of_markdown,
 )
-from treering.sources.statements import is_manifest, statements
 from treering.sources.vendored import is_vendored
 
 Hint = Literal["lock file", "minified", "generated", "bulk data"]
@@ -106,6 +104,8 @@ class Cut:
     language: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Further metadata of the file."""
+    knowledge: Sequence[KnowledgeDraft] = ()
+    """The knowledge that the text states; empty: what extensions find in it (`FindStatements`)."""
     hint: str | None = None
     """Why only its first lines are stored."""
     warning: str = ""
@@ -144,8 +144,8 @@ class TextFormat:
             segments=cut.segments,
             title=cut.title,
             kind=self.kind,
-            metadata=_metadata(file, cut, redacted.text) | {"encoding": decoded.encoding} | _flags(redacted.text),
-            knowledge=() if cut.hint else statements(file.path, redacted.text, cut.segments),
+            metadata=_metadata(file, cut) | {"encoding": decoded.encoding} | _flags(redacted.text),
+            knowledge=() if cut.hint else cut.knowledge or _statements(file.path, redacted.text, cut.segments),
             warnings=tuple(
                 filter(None, [decoded.warning(), *map(_warning, redacted.findings), cut.note(), cut.warning])
             ),
@@ -182,13 +182,25 @@ def _first_lines(clean: CleanText) -> list[SegmentDraft]:
     return [SegmentDraft(clean.place()(piece, ""), piece.text, role="data") for piece in pieces][:1]
 
 
-def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
+FindStatements = Callable[[str, str, Sequence[SegmentDraft]], Sequence[KnowledgeDraft]]
+"""Returns the knowledge that the text at a path states, each with the segment that contains it."""
+
+
+def _statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
+    return tuple(one for find in _statement_finders() for one in find(path, text, segments))
+
+
+@cache
+def _statement_finders() -> tuple[FindStatements, ...]:
+    return tuple(brought("file_statements"))
+
+
+def _metadata(file: FileToRead, cut: Cut) -> dict[str, Any]:
     """Return the metadata of a file, without empty fields."""
     described: dict[str, Any] = {
         "language": cut.language or posix_path(file.path).suffix.lower().removeprefix("."),
         "generated": cut.hint,
         "vendored": is_vendored(file.path),
-        "package": read_manifest(file.path, text).name[:MAX_VALUE_CHARS] if is_manifest(file.path) else "",
     }
     return {name: value for name, value in (described | dict(cut.metadata)).items() if value}
 

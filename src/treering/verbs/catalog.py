@@ -1,20 +1,35 @@
-"""The four verbs, declared once. Every surface renders this table; none adds to it."""
+"""The four verbs, declared once. Every surface renders this table; extensions may add modes."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import TYPES
-from treering.registry import LazyPlaces
+from treering.registry import LazyPlaces, extensions, leave_out
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Envelope, Report, Rights, Tool
+from treering.verbs.envelope import Envelope, Mode, Report, Rights, Tool
 
-# Modes are imported on first use, because a command needs only one of them.
+
+def _modes(verb: str, own: Mapping[str, str]) -> Mapping[str, Mode]:
+    """Return the modes of a verb: its own, then those of extensions. Each is imported on first use."""
+    modes = dict(own)
+    for extension in extensions():
+        for name, place in extension.modes.items():
+            of, _, mode = name.partition(" ")
+            if of == verb and mode in modes:
+                leave_out(
+                    f"The mode {name!r} of the extension {extension.name} is ignored: that name is already taken."
+                )
+            elif of == verb:
+                modes[mode] = place
+    return LazyPlaces(modes)
+
 
 INGEST = Tool(
     name="ingest",
     summary="Ingest files, folders, repositories, texts. Unchanged input changes nothing.",
-    modes=LazyPlaces(
+    modes=_modes(
+        "ingest",
         {
             "path": "treering.verbs.ingest.ingest:PATH",
             "repo": "treering.verbs.ingest.ingest:REPO",
@@ -22,14 +37,15 @@ INGEST = Tool(
             "source": "treering.verbs.ingest.ingest:SOURCE",
             "adapter": "treering.verbs.ingest.ingest:ADAPTER",
             "status": "treering.verbs.ingest.ingest:STATUS",
-        }
+        },
     ),
 )
 # Usable context first, then deeper.
 QUERY = Tool(
     name="query",
     summary="Query the memory: context for a task, search, pages, history.",
-    modes=LazyPlaces(
+    modes=_modes(
+        "query",
         {
             "context": "treering.verbs.query.context:CONTEXT",
             "search": "treering.verbs.query.search:SEARCH",
@@ -38,13 +54,14 @@ QUERY = Tool(
             "recent": "treering.verbs.query.recent:RECENT",
             "expand": "treering.verbs.query.browsing:EXPAND",
             "brief": "treering.verbs.query.brief:BRIEF",
-        }
+        },
     ),
 )
 CRYSTALLIZE = Tool(
     name="crystallize",
     summary="Record work, decisions and knowledge with evidence; promote, supersede, track work.",
-    modes=LazyPlaces(
+    modes=_modes(
+        "crystallize",
         {
             "activity": "treering.verbs.crystallize.work:ACTIVITY",
             "knowledge": "treering.verbs.crystallize.knowledge:KNOWLEDGE",
@@ -54,13 +71,14 @@ CRYSTALLIZE = Tool(
             "node": "treering.verbs.crystallize.work:NODE",
             "source": "treering.verbs.crystallize.work:SOURCE",
             "feedback": "treering.verbs.feedback:FEEDBACK",
-        }
+        },
     ),
 )
 LINT = Tool(
     name="lint",
     summary="Find drift: broken references, contradictions, stale beliefs; repair; verify.",
-    modes=LazyPlaces(
+    modes=_modes(
+        "lint",
         {
             "all": "treering.verbs.lint.lint:ALL",
             "structure": "treering.verbs.lint.lint:STRUCTURE",
@@ -68,8 +86,7 @@ LINT = Tool(
             "repair": "treering.verbs.lint.lint:REPAIR",
             "reindex": "treering.verbs.lint.lint:REINDEX",
             "audit": "treering.verbs.lint.audit:AUDIT",
-            "consolidate": "treering.verbs.lint.consolidation:CONSOLIDATE",
-        }
+        },
     ),
 )
 

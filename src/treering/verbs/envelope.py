@@ -1,7 +1,7 @@
 """The envelope and the reports of all four verbs, and the rights that operations need."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import date
 from functools import partial, reduce
@@ -246,6 +246,10 @@ class Report(Value):
     def further_warnings(self) -> tuple[str, ...]:
         """The warnings that the text of the answer does not contain."""
         return self.warnings
+
+    def text_lines(self) -> Iterable[str]:
+        """Return the text of the answer of an extension's mode, with stored words as labels; empty: only its fields."""
+        return ()
 
     def numbered_places(self) -> Mapping[int, str]:
         """Return by number the ids of the object and segment at each numbered place."""

@@ -8,7 +8,7 @@ import yaml
 
 from space_parts import all_of, decide, note, records, task
 from treering import Message
-from treering.sources.memory import noted
+from treering.extensions.records.memory_notes import noted
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 from rest_parts import running
 
+from treering.extensions.server.keys import GRANTED, make_key, space_name
 from treering.ports.stores import AccessKeys
 from treering.spaces.wiring import open_access_keys
-from treering.system.access_keys import GRANTED, make_key, space_name
 from treering.system.address import file_address
 from treering.system.machine import SystemClock
 

@@ -7,7 +7,7 @@ from rest_parts import running
 
 import treering
 from treering.core.canonical import is_object
-from treering.system.access_keys import space_name
+from treering.extensions.server.keys import space_name
 from treering.system.address import file_address
 from treering.verbs.catalog import TOOLS
 

@@ -12,6 +12,8 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.policy import is_current
 from treering.core.scope import ROOT
+from treering.extensions.code.manifest_format import is_manifest
+from treering.extensions.records.statements import states_by_name
 from treering.ports.adapter import KnownRepository, ReadLimits, SourceDraft
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
@@ -22,7 +24,6 @@ from treering.sources.git.repository import ChangeKind, GitRepository, TouchedFi
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_bytes
-from treering.sources.statements import is_manifest, states_by_name
 from treering.system.machine import SystemClock
 from treering.verbs.ingest.segments import first_segments
 

@@ -4,7 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "checks",
-    needs=("code",),
+    needs=("code", "records"),
     commands=("treering.extensions.checks.commands:add_checking",),
     help="treering.extensions.checks.commands:HELP",
 )

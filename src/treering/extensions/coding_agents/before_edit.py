@@ -8,6 +8,9 @@ from typing import Any
 
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.scope import ROOT
+from treering.extensions.code.links.changed_together import partners_of
+from treering.extensions.code.links.neighbours import code_links
+from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
 from treering.extensions.coding_agents.governing import HeldRule, call_on, file_at, held_rules
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -19,9 +22,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
-from treering.verbs.query.changed_together import partners_of
-from treering.verbs.query.code_related import CodeNeighbour, CodeStart, code_links
-from treering.verbs.query.code_starts import start_defining
+from treering.verbs.query.code_links import CodeNeighbour, CodeStart
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3

@@ -10,6 +10,8 @@ from treering.core.evidence import Lines, Segment
 from treering.core.filters import Compare
 from treering.core.objects import Activity, Knowledge, Source, title_of
 from treering.core.scope import ROOT
+from treering.extensions.code.links.neighbours import code_links
+from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing
 from treering.extensions.coding_agents.named_places import places_named
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -24,8 +26,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.brief import repository_of
-from treering.verbs.query.code_related import CodeStart, code_links
-from treering.verbs.query.code_starts import start_defining
+from treering.verbs.query.code_links import CodeStart
 from treering.verbs.trees import notes_of_objects
 
 _HOOKS = TUNING.hooks

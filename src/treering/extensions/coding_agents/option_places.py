@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from treering.core.evidence import Lines, Segment
 from treering.core.scope import ROOT
+from treering.extensions.code.manifests import is_of_helper
 from treering.extensions.coding_agents.named_places import NamedPlace, place_at_line, whole_file
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.text.analysis import telling_terms
-from treering.sources.manifests import is_of_helper
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 

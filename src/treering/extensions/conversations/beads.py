@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from treering.extensions.conversations.foreign_memories import ForeignMemory, LeftOut, under_headings
+from treering.extensions.conversations.loose_json import (
+    Record,
+    first_moment,
+    first_words,
+    listed,
+    moment,
+    record,
+    words,
+)
 from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket
-from treering.sources.memory import ForeignMemory, LeftOut, under_headings
-from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, moment, record, words
 from treering.verbs.ingest.turns import Message
 
 _TEXTS = ("design", "acceptance_criteria", "notes")

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from treering.sources.memory import ForeignMemory, LeftOut, Told, written
-from treering.sources.reading.loose_json import Record, listed, record, words
+from treering.extensions.conversations.foreign_memories import ForeignMemory, LeftOut, Told, written
+from treering.extensions.conversations.loose_json import Record, listed, record, words
 
 
 def claims_memories(found: Record) -> bool:

@@ -5,9 +5,17 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from treering.extensions.conversations.foreign_memories import (
+    ForeignMemory,
+    LeftOut,
+    Told,
+    besides,
+    left_out,
+    under_headings,
+    written,
+)
+from treering.extensions.conversations.loose_json import Record, first_words, listed, record, words
 from treering.ports.adapter import KnowledgeDraft
-from treering.sources.memory import ForeignMemory, LeftOut, Told, besides, left_out, under_headings, written
-from treering.sources.reading.loose_json import Record, first_words, listed, record, words
 
 _QUERIES = {
     "observations": "SELECT * FROM observations ORDER BY id",

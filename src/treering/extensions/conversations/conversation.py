@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from treering.core.canonical import digest, render_time
 from treering.core.patch import shortened
+from treering.extensions.conversations.loose_json import Record, first_words, listed, moment, record, words
 from treering.extensions.conversations.session_work import SESSION, SessionWork
-from treering.sources.reading.loose_json import Record, first_words, listed, moment, record, words
 from treering.verbs.ingest.known import AS_OF
 from treering.verbs.ingest.turns import Message
 

@@ -10,7 +10,7 @@ from treering.extensions.conversations.conversation import (
     read_session,
     tool_line,
 )
-from treering.sources.reading.loose_json import Record, first_moment, listed, record, words
+from treering.extensions.conversations.loose_json import Record, first_moment, listed, record, words
 
 
 def are_events(values: Sequence[object]) -> bool:

@@ -20,7 +20,7 @@ from treering.extensions.conversations.conversation import (
     said,
     way_to,
 )
-from treering.sources.reading.loose_json import (
+from treering.extensions.conversations.loose_json import (
     Malformed,
     Record,
     elements,

@@ -19,7 +19,7 @@ from treering.extensions.conversations.conversation import (
     said,
     tool_line,
 )
-from treering.sources.reading.loose_json import (
+from treering.extensions.conversations.loose_json import (
     Malformed,
     Record,
     first_moment,

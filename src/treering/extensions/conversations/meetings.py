@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from treering.extensions.conversations.conversation import Conversation, ConversationDraft, begun_at
+from treering.extensions.conversations.loose_json import moment
 from treering.ports.format import posix_path
-from treering.sources.reading.loose_json import moment
 from treering.verbs.ingest.turns import Message
 
 

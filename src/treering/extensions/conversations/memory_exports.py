@@ -9,11 +9,8 @@ from typing import BinaryIO
 from pydantic import JsonValue, ValidationError
 
 from treering.core.patch import shortened
-from treering.extensions.conversations import claude_export, claude_mem
-from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
-from treering.ports.format import FileToRead, posix_path
-from treering.sources import memory
-from treering.sources.memory import (
+from treering.extensions.conversations import claude_export, claude_mem, foreign_memories
+from treering.extensions.conversations.foreign_memories import (
     ForeignMemory,
     LeftOut,
     Told,
@@ -23,10 +20,21 @@ from treering.sources.memory import (
     left_out,
     written,
 )
+from treering.extensions.conversations.loose_json import (
+    Malformed,
+    Record,
+    first_words,
+    listed,
+    moment,
+    parse,
+    record,
+    words,
+)
+from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
+from treering.ports.format import FileToRead, posix_path
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
-from treering.sources.reading.loose_json import Malformed, Record, first_words, listed, moment, parse, record, words
 from treering.sources.reading.text import segment_inline_text
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 
@@ -112,7 +120,7 @@ _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Iterator[Told]]
     (claude_mem.claims_claude_mem, claude_mem.read_claude_mem),
     (claude_export.claims_memories, claude_export.read_memories),
     (claude_export.claims_project, claude_export.read_project),
-    (memory.claims, memory.read),
+    (foreign_memories.claims, foreign_memories.read),
 )
 """Formats of documents that contain more than a list of memories, with their tests and readers."""
 
@@ -213,8 +221,8 @@ def _records(values: Sequence[object]) -> Iterator[Told] | None:
     if values and all(_reader_of(record(one)) for one in values):
         return chain.from_iterable(_document(one) or () for one in values)
     first = values[:_LOOKED_AT]
-    if first and 2 * sum(map(memory.is_fact, first)) >= len(first):
-        return memory.facts(values, {})
+    if first and 2 * sum(map(foreign_memories.is_fact, first)) >= len(first):
+        return foreign_memories.facts(values, {})
     if first and 2 * sum(form_of(one) is not None for one in first) >= len(first):
         return map(_record, values, range(len(values)))
     return None

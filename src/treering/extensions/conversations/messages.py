@@ -15,7 +15,7 @@ from treering.extensions.conversations.conversation import (
     said,
     tool_line,
 )
-from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, record, words
+from treering.extensions.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 
 NOT_SPOKEN = "message(s) of the system or of tools were skipped"
 """The note on messages of the system and of tools."""

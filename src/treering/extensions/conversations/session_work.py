@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from treering.core.fencing import without_recalled, without_surroundings
+from treering.extensions.conversations.loose_json import words
 from treering.extensions.conversations.tool_calls import FAILED_LINE, PATCHED, PATH_ARGUMENTS, texts_in
-from treering.sources.reading.loose_json import words
 
 SESSION = "session"
 """The metadata key of a conversation for facts from its tool calls."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.canonical import render_time
 from treering.extensions.conversations.conversation import ConversationDraft, Parsed, Unread
-from treering.sources.reading.binary import Archive, Refused
-from treering.sources.reading.loose_json import (
+from treering.extensions.conversations.loose_json import (
     Malformed,
     Record,
     first_moment,
@@ -18,6 +17,7 @@ from treering.sources.reading.loose_json import (
     record,
     words,
 )
+from treering.sources.reading.binary import Archive, Refused
 from treering.verbs.ingest.known import SINCE
 from treering.verbs.ingest.turns import Message
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from treering.sources.reading.loose_json import moment
+from treering.extensions.conversations.loose_json import moment
 from treering.verbs.ingest.turns import Message
 
 

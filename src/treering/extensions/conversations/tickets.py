@@ -13,16 +13,16 @@ from pydantic import JsonValue, ValidationError
 from treering.core.canonical import render_time
 from treering.core.patch import shortened
 from treering.extensions.conversations.beads import is_bead, read_bead
+from treering.extensions.conversations.foreign_memories import ForeignMemory, LeftOut
+from treering.extensions.conversations.loose_json import Record, first_moment, first_words, listed, parse, record, words
 from treering.extensions.conversations.memory_exports import draft_memory
 from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
 from treering.extensions.documents.contents import DocumentDamaged, parse_xml
 from treering.extensions.documents.html_text import text_of_html
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
-from treering.sources.memory import ForeignMemory, LeftOut
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_at_most
-from treering.sources.reading.loose_json import Record, first_moment, first_words, listed, parse, record, words
 from treering.sources.reading.text import segment_inline_text
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.turns import Message

@@ -17,13 +17,13 @@ import apsw
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
+from treering.extensions.conversations.loose_json import moment
 from treering.extensions.discussions.files import message_hash
 from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.generators.parsing import first_words
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.memory import Discussion
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.sources.reading.loose_json import moment
 
 FileKind = Literal["memories", "summary", "state", "tracker"]
 

@@ -19,7 +19,6 @@ from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.feedback import FeedbackReport
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobReport
 from treering.verbs.lint.audit import AuditReport
-from treering.verbs.lint.consolidation import ConsolidateReport
 from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
@@ -123,8 +122,6 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case FeedbackReport():
             counts = "It counts" if report.counts else "Feedback is switched off here"
             return f"Noted: {report.noted}. Taken back: {report.taken_back}. {counts}.", []
-        case ConsolidateReport():
-            return _counted("objects to archive", report.counts), list(_groups(report))
         case AuditReport():
             title = (
                 "The audit log verifies."
@@ -135,7 +132,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
                 AnswerEntry(f"- {label(line, most=_SAID)}") for line in (*report.differences, *report.events)
             ]
         case _:
-            return f"{report.verb} {report.mode}: {report.status}", []
+            return f"{report.verb} {report.mode}: {report.status}", [AnswerEntry(line) for line in report.text_lines()]
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:
@@ -321,15 +318,6 @@ def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
         why = f" {label(one.why, most=_SAID)}" if one.why else ""
         summary = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
         yield AnswerEntry(f"- {one.outcome} {one.rule}: {summary}", ref=one.rule)
-
-
-def _groups(report: ConsolidateReport) -> Iterable[AnswerEntry]:
-    for one in report.groups:
-        gone = "; ".join(f"{label(item.text or item.title, most=_SAID)} ({item.id})" for item in one.gone)
-        remaining = f" Stays: {label(one.kept.text or one.kept.title, most=_SAID)} ({one.kept.id})" if one.kept else ""
-        patch = f" {one.patch_id}" if one.patch_id else ""
-        problem = f" {label(one.problem, most=_SAID)}" if one.problem else ""
-        yield AnswerEntry(f"- {one.outcome}{patch} {one.kind}, {one.why}: {gone}.{remaining}{problem}", ref=one.kind)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:

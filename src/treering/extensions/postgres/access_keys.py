@@ -12,7 +12,7 @@ from treering.extensions.postgres.connection.schema import SCHEMA
 from treering.extensions.postgres.connection.target import database_of
 from treering.extensions.postgres.connection.transactions import PreparingConnection
 from treering.ports.stores import AccessKey
-from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
+from treering.stores.rows.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import SPACE, Address
 
 _TABLE = f"{SCHEMA}.access_keys"

@@ -17,6 +17,7 @@ from treering.extensions.server.contract import Route, document
 from treering.extensions.server.failures import answer_failures
 from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
+from treering.extensions.server.keys import GRANTED, space_name
 from treering.extensions.server.metrics import PATH as METRICS
 from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
 from treering.extensions.server.recent_calls import RecentCalls
@@ -36,7 +37,6 @@ from treering.extensions.server.verb_routes import McpEndpoint
 from treering.extensions.server.workers import PeriodicChecks, Stop, Workers
 from treering.ports.models import Embedder
 from treering.spaces.wiring import open_access_keys
-from treering.system.access_keys import GRANTED, space_name
 from treering.system.address import Address
 from treering.system.machine import SystemClock
 from treering.system.settings import Settings

@@ -18,10 +18,10 @@ from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.extensions.server.callers import Caller, RouteAccess
 from treering.extensions.server.failures import Refusal, content_type, mislabeled
+from treering.extensions.server.keys import KEY_PREFIX, holder_of, is_key, rights_of
 from treering.extensions.server.web.view import HEADERS, respond_alone
 from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys
-from treering.system.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
 from treering.verbs.envelope import READS, require
 
 KEY_HEADER = "X-Treering-Key"

@@ -86,8 +86,8 @@ def create(
     Only its hash is stored, so the key cannot be shown again. Give it to one
     program or person, who sends it as `Authorization: Bearer trk_…`.
     """
+    from treering.extensions.server.keys import expiry, make_key
     from treering.ports.stores import KeyLimits
-    from treering.system.access_keys import expiry, make_key
 
     settings, clock = Settings.read(), SystemClock()
     shown, key = make_key(
@@ -148,7 +148,7 @@ def _open_keys(space: str, store: KeyStoreFlags, *, create: bool) -> "Iterator[A
 def _space_of(options: KeyFlags, settings: Settings) -> str:
     """Return the space that a key opens. Raises `InvalidInput` if both a project and a space or scope are given."""
     from treering.core.scope import ROOT
-    from treering.system.access_keys import space_name
+    from treering.extensions.server.keys import space_name
 
     if not options.project:
         return space_name(settings.space_address(options.space or None))
@@ -173,7 +173,7 @@ def _find(name: str, keys: "AccessKeys") -> "AccessKey":
 
 def _key_lines(key: "AccessKey", now: datetime) -> Iterator[IndentedLine]:
     from treering.core.scope import ROOT
-    from treering.system.access_keys import is_live
+    from treering.extensions.server.keys import is_live
 
     state = "revoked" if key.revoked else "" if is_live(key, now=now) else "expired"
     yield line(f"{key.name} ({key.id}){': ' if state else ''}{state}")

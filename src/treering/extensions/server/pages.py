@@ -17,6 +17,7 @@ from starlette.types import Scope
 from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.failures import status_of
+from treering.extensions.server.keys import space_name
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.extensions.server.web.pages.ask import ask, mark
@@ -47,7 +48,6 @@ from treering.extensions.server.web.view import (
     respond,
 )
 from treering.registry import brought_by_name, extensions
-from treering.system.access_keys import space_name
 from treering.verbs.envelope import READS, Answer, Envelope, Operation, Report
 
 HOME = "/web"

@@ -20,12 +20,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.extensions.server.app import Serving, build_app
 from treering.extensions.server.callers import Bounds
+from treering.extensions.server.keys import is_live
 from treering.extensions.server.request_guard import is_loopback
 from treering.extensions.server.request_log import LogFormat, log_requests
 from treering.extensions.server.workers import Stop
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.python.logs import log_warnings
-from treering.system.access_keys import is_live
 from treering.system.machine import SystemClock, share_heap
 
 _GRACE_SECONDS = 10

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, get_args
 
 from treering.core.characters import one_line
@@ -247,16 +249,13 @@ def _place(line: Line) -> tuple[int, tuple[int, int]]:
 
 def document_of(lines: Sequence[Line]) -> str:
     """Return the document as Markdown."""
-    return "\n".join(_rows(lines)).strip()
+    return by_section((line.section, str(line)) for line in lines)
 
 
-def _rows(lines: Sequence[Line]) -> Iterator[str]:
-    section = ""
-    for line in lines:
-        if line.section != section:
-            section = line.section
-            yield from ("", f"## {section}")
-        yield str(line)
+def by_section(lines: Iterable[tuple[str, str]]) -> str:
+    """Return lines, each with its section, as Markdown with a heading for each section."""
+    sections = groupby(lines, key=itemgetter(0))
+    return "\n\n".join("\n".join((f"## {name}", *(text for _, text in group))) for name, group in sections)
 
 
 def _lines(

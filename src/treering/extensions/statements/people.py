@@ -12,7 +12,7 @@ from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.extensions.statements.comparison import Comparison
 from treering.extensions.statements.conversations import MACHINES, StatedConversation, conversation_at
-from treering.extensions.statements.document import SECTIONS, Line, Part, Section, about, lines_of, within
+from treering.extensions.statements.document import SECTIONS, Line, Part, Section, about, by_section, lines_of, within
 from treering.extensions.statements.names import people_in, without_title
 from treering.extensions.statements.relations import relations_of
 from treering.extensions.statements.statement import Relation
@@ -81,7 +81,7 @@ class Person:
         return tuple(filter(None, (fit, unread)))
 
     def __str__(self) -> str:
-        return "\n".join(_rows(self.lines)).strip()
+        return by_section((line.section, str(line)) for line in self.lines)
 
 
 def person(
@@ -296,12 +296,3 @@ def _known_names(call: Call, options: ReadOptions) -> list[str]:
     sources = [one for one in call.engine.ledger.select(selection) if isinstance(one, Source)]
     speakers = (getattr(segment.locator, "speaker", "") for one in sources for segment in one.segments)
     return list(dict.fromkeys(one for one in speakers if one and one.casefold() not in MACHINES))
-
-
-def _rows(lines: Iterable[PersonLine]) -> Iterator[str]:
-    section = ""
-    for each in lines:
-        if each.section != section:
-            section = each.section
-            yield from ("", f"## {section}")
-        yield str(each)

@@ -4,7 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "wiki",
-    needs=("client",),
+    needs=("client", "code"),
     commands=(
         "treering.extensions.wiki.commands:add_wiki",
         "treering.extensions.wiki.mongodb_commands:add_mongodb",

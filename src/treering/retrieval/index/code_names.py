@@ -2,7 +2,7 @@
 
 Two files are linked if one defines a name that the other uses. Each passage stores only its own names, so adding,
 removing or moving a file does not change the names of other files. A use is resolved at query time, among the files
-that exist then (`verbs.query.code_related`).
+that exist then (`extensions.code.links`).
 
 The name of a module is its path without the file extension: the whole path with a leading slash (`/src/app/cart`), and
 every suffix of it (`app/cart`, `cart`), because languages name modules relative to folders that the file does not

@@ -8,8 +8,8 @@ import apsw
 
 from treering.core.errors import InvalidInput
 from treering.ports.stores import AccessKey
+from treering.stores.rows.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.stores.sqlite.database import Database
-from treering.system.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import Address
 
 APPLICATION_ID = 0x54524B59  # "TRKY"

@@ -98,17 +98,8 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "review list": (("the patches waiting for a decision", "treering review list"),),
     "review show": (("the changes in a patch", "treering review show patch:01k…"),),
     "review apply": (("apply it", "treering review apply patch:01k…"),),
-    "review propose": (
-        ("work items for tickets and TODO comments", "treering review propose"),
-        ("the proposals, without making them", "treering review propose --dry-run"),
-    ),
     "review reject": (("reject it", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("revert a patch", 'treering revert patch:01k… --reason "Wrong branch"'),),
-    "consolidate": (
-        ("the duplicates", "treering consolidate"),
-        ("submit them for review", "treering consolidate --propose"),
-        ("down to 20,000 passages, in one scope", "treering consolidate --apply --scope /chats --keep-passages 20000"),
-    ),
     "feedback give": (
         ("a right and a wrong hit", "treering feedback give 'how often is it retried' --right src:01k…"),
         ("an answer by its id from `query --json`", "treering feedback give ans:… --used know:01k…"),
@@ -127,10 +118,6 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "unlock": (
         ("the leases of this space", "treering unlock"),
         ("release the lease for vectors", "treering unlock vectors"),
-    ),
-    "try": (
-        ("see what Treering does with the current folder", "treering try"),
-        ("with your own question", 'treering try "how often is a fetch tried"'),
     ),
     "version": (("the installed version", "treering version"),),
 }
@@ -151,11 +138,11 @@ _GROUPS: Mapping[str, Sequence[str]] = {
         "replace",
         "undo",
     ),
-    "Begin": ("try", "init"),
+    "Begin": ("init",),
     "The four tools": ("ingest", "query", "crystallize", "lint"),
     "Coding agents": (),
     "Stay up to date": ("vectors",),
-    "Decide and take back": ("review", "revert", "feedback", "consolidate", "erase"),
+    "Decide and take back": ("review", "revert", "feedback", "erase"),
     "Wikis, conversations, tickets": (),
     "Serve others": (),
     "Copy and move a space": ("backup",),

@@ -27,10 +27,8 @@ from treering.verbs.short_ids import short_id
 
 if TYPE_CHECKING:
     # Not imported at run time: an ingest needs none of these verbs.
-    from treering.verbs.crystallize.work_proposals import WorkProposals
     from treering.verbs.feedback import FeedbackReport, FeedbackStatus
     from treering.verbs.lint.audit import AuditReport
-    from treering.verbs.lint.consolidation import Consolidated, ConsolidateReport
     from treering.verbs.lint.erasure import ErasureReceipt
     from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
     from treering.verbs.lint.survey import Finding, Severity
@@ -55,7 +53,6 @@ _VALUE_CHARS = 120
 _MAX_IDS_OF_FINDING = 4
 _MAX_ERASED_IDS = 4
 _SENTENCE_CHARS = 600
-_MAX_ARCHIVED = 10
 _DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
 """Rules about statements with outdated evidence or time."""
 
@@ -78,7 +75,6 @@ def render_change(
 def _render_check(report: Report, *, fenced: bool, verbose: bool) -> Iterator[IndentedLine]:
     from treering.verbs.feedback import FeedbackReport
     from treering.verbs.lint.audit import AuditReport
-    from treering.verbs.lint.consolidation import ConsolidateReport
     from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 
     match report:
@@ -90,12 +86,13 @@ def _render_check(report: Report, *, fenced: bool, verbose: bool) -> Iterator[In
             yield from render_reindex(report)
         case AuditReport():
             yield from render_audit(report)
-        case ConsolidateReport():
-            yield from render_consolidation(report)
         case FeedbackReport():
             yield from _given_feedback(report)
         case _:
-            yield line(report.model_dump_json(indent=2))
+            lines = tuple(report.text_lines())
+            yield from (line(one.lstrip(), indent=len(one) - len(one.lstrip())) for one in lines)
+            if not lines:
+                yield line(report.model_dump_json(indent=2))
 
 
 def render_ingest(
@@ -212,19 +209,6 @@ def render_proposals(
         if verbose:
             yield line((record.id, "dim"), indent=3)
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
-
-
-def render_work_proposals(report: "WorkProposals", *, dry_run: bool) -> Iterator[IndentedLine]:
-    """Show the proposed work items, and the command that reviews them."""
-    known = f"; {report.known} already known" if report.known else ""
-    count = len(report.proposed)
-    yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
-    for one in report.proposed:
-        yield line(f"{one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
-    if report.more:
-        yield line("There are more. Run it again, or with a larger --limit.", indent=2)
-    if count and not dry_run:
-        yield line("Review them: treering review list")
 
 
 def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:
@@ -348,26 +332,6 @@ def render_audit(report: "AuditReport") -> Iterator[IndentedLine]:
             yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
 
 
-def render_consolidation(report: "ConsolidateReport") -> Iterator[IndentedLine]:
-    """Show each group with both sides, then the budget, and the next command."""
-    if not report.groups:
-        yield line(("Nothing to consolidate.", "green"))
-    for one in report.groups:
-        yield from _consolidated(one)
-    if report.protected:
-        yield line(f"{report.protected} duplicates stay: a person wrote them, or something current is based on them.")
-    if budget := report.budget:
-        yield line(
-            f"Passages: {budget.passages} → {budget.passages_after}; text: {budget.bytes / 1e6:.1f} → "
-            f"{budget.bytes_after / 1e6:.1f} MB; {budget.protected} objects are never archived."
-        )
-    outcomes = {one.outcome for one in report.groups}
-    if "planned" in outcomes:
-        yield line("Nothing was changed; --propose submits it for review, --apply makes the changes.")
-    if "applied" in outcomes:
-        yield line("Undo a group with: treering revert PATCH")
-
-
 def _given_feedback(report: "FeedbackReport") -> Iterator[IndentedLine]:
     if report.noted:
         counts = "it affects answers to similar questions." if report.counts else "feedback is off and does not count."
@@ -381,22 +345,6 @@ def render_feedback(status: "FeedbackStatus") -> Iterator[IndentedLine]:
     yield line((f"Feedback is {'on' if status.on else 'off'}", "bold"), f" in {status.scope}.")
     for what, count in sorted(status.verdicts.items()):
         yield line(f"{count} {what}", indent=2)
-
-
-def _consolidated(one: "Consolidated") -> Iterator[IndentedLine]:
-    style = "red" if one.outcome == "failed" else "bold"
-    yield line((f"{one.outcome} ", style), f"{one.kind}: {one.why}", (f"  {one.patch_id}".rstrip(), "dim"))
-    for item in one.gone[:_MAX_ARCHIVED]:
-        yield line(
-            ("- ", "red"), one_line(item.text or item.title, most=_SENTENCE_CHARS), (f"  {item.id}", "dim"), indent=2
-        )
-    if len(one.gone) > _MAX_ARCHIVED:
-        yield line(f"and {len(one.gone) - _MAX_ARCHIVED} more", indent=2)
-    if one.kept:
-        remaining = one_line(one.kept.text or one.kept.title, most=_SENTENCE_CHARS)
-        yield line(("= ", "green"), remaining, (f"  {one.kept.id}", "dim"), indent=2)
-    if one.problem:
-        yield line(one_line(one.problem, most=_SENTENCE_CHARS), indent=2)
 
 
 def render_finding(one: "Finding", *, number: str = "", verbose: bool = False) -> Iterator[IndentedLine]:

@@ -7,7 +7,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, nearest
 from treering.registry import brought_by_name
 from treering.verbs import feedback
-from treering.verbs.crystallize import review, work_proposals
+from treering.verbs.crystallize import review
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
 from treering.verbs.lint import upkeep as index_engine
@@ -24,7 +24,6 @@ UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *space_status.OPERATIONS,
     *index_engine.ENGINE_OPERATIONS,
-    work_proposals.PROPOSE,
 )
 """Maintenance of a space and its work, for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(

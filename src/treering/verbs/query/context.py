@@ -21,7 +21,7 @@ from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.attached import attached_to
 from treering.verbs.query.brief import commands_asked_for, commits_asked_for
-from treering.verbs.query.may_break import lines_about_users
+from treering.verbs.query.code_links import code_links
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import (
     current_records_first,
@@ -111,6 +111,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     rules = rule_lines(active_constraints(call, reach, altered), reach)
     items = _items(call, results, attached, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
+    finder = code_links()
     names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
     notes = PackNotes(
         results,
@@ -120,7 +121,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         warnings=lag_warning(question.lag),
         conflicts=_conflicts(call, packed, reach, altered),
         commands=commands_asked_for(call, question, options),
-        users=lines_about_users(call, _shown(packed, results), reach),
+        users=finder.lines_about_callers(call, _shown(packed, results), reach) if finder else {},
         projects=_project_names(call),
     )
     sequence = answered_sequence(results.sources, reach)

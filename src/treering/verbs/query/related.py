@@ -16,16 +16,7 @@ from treering.verbs.current_objects import current_objects
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.naming import id_named
 from treering.verbs.numbered_places import place_numbered
-from treering.verbs.query.changed_together import changes_with
-from treering.verbs.query.code_related import (
-    CODE_RELATIONS,
-    CodeNeighbour,
-    CodeRelation,
-    CodeStart,
-    bounded_links,
-    code_links,
-)
-from treering.verbs.query.code_starts import starts_at, starts_named
+from treering.verbs.query.code_links import CodeLinks, CodeNeighbour, CodeRelation, CodeStart, code_links
 from treering.verbs.query.flagged import flagged
 from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
@@ -96,10 +87,13 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
     """Walk the links and references around an object, breadth first, and return links of code at its start."""
     moment = options.moment(call.engine.time_zone)
     reach = Reach(call.scope, descend=options.descend)
-    item, starts = _start(call, given.id, reach, moment)
+    finder = code_links()
+    item, starts = _start(call, given.id, reach, moment, finder)
     altered: Altered = {}
     neighbours = _neighbours(call, item.id, given, moment, altered)
-    code, left_out = bounded_links(_code(call, starts, given, reach)) if moment is None else ((), 0)
+    code, left_out = tuple[CodeNeighbour, ...](), 0
+    if finder and starts and moment is None:
+        code, left_out = finder.links(call, starts, reach, given.types, given.direction)
     unknown = [_NO_HISTORY] if moment is not None and starts else []
     return RelatedReport(
         verb="query",
@@ -119,24 +113,16 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
     )
 
 
-def _start(call: Call, named: str, reach: Reach, moment: AsOf) -> tuple[Object, list[CodeStart]]:
+def _start(
+    call: Call, named: str, reach: Reach, moment: AsOf, finder: CodeLinks | None
+) -> tuple[Object, Sequence[CodeStart]]:
     """Return the object to start from, and the places in code. Raises `NotFound` if there is none."""
     given = place_numbered(named, call.engine.places_of).strip()
-    starts = [] if is_object(given) else starts_named(call, given, reach)
+    starts = finder.starts_named(call, given, reach) if finder and not is_object(given) else ()
     if starts and moment is None:
         return starts[0].source, starts
     item = call.engine.ledger.get(id_named(call.engine, given), as_of=moment)
-    return item, starts_at(call, item)
-
-
-def _code(call: Call, starts: Sequence[CodeStart], given: RelatedInput, reach: Reach) -> list[CodeNeighbour]:
-    wanted = set(given.types) & set(CODE_RELATIONS) if given.types else set(CODE_RELATIONS)
-    if not starts or not wanted:
-        return []
-    links = code_links(call, starts, reach, direction=given.direction)
-    if given.direction == "any" and "changes_with" in wanted:
-        links += changes_with(call, [start.source for start in starts])
-    return [one for one in links if one.relation in wanted]
+    return item, finder.starts_at(call, item) if finder else ()
 
 
 def _neighbours(call: Call, start: str, given: RelatedInput, moment: AsOf, altered: Altered) -> list[Neighbour]:

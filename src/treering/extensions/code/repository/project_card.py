@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
+from treering.extensions.code.manifests import MANIFESTS, PackageManifest, is_about, is_of_helper, read_manifest
 from treering.extensions.code.repository.project_commands import commands_of
 from treering.extensions.code.repository.project_layout import (
     decision_folders,
@@ -17,7 +18,6 @@ from treering.extensions.code.repository.project_layout import (
     test_places,
 )
 from treering.sources.git.repository import TreeEntry
-from treering.sources.manifests import MANIFESTS, PackageManifest, is_about, is_of_helper, read_manifest
 
 _MAX_PURPOSE_CHARS = 160
 _MAX_MEMBERS = 40

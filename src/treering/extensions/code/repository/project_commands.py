@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from treering.sources.manifests import cargo_aliases, is_about, read_manifest
+from treering.extensions.code.manifests import cargo_aliases, is_about, read_manifest
 
 _MAX_COMMANDS_PER_JOB = 2
 _MAX_STEP_CHARS = 120

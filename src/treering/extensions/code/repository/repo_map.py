@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from treering.core.evidence import Section
+from treering.extensions.code.manifests import MANIFESTS, read_manifest
 from treering.extensions.code.parsing.languages import counted_language
 from treering.extensions.code.repository.change_statistics import ChangedTogether, PathHistory
 from treering.extensions.code.repository.project_card import card_files, draw_card
@@ -23,7 +24,6 @@ from treering.ports.format import PROSE_SUFFIX
 from treering.retrieval.index.code_names import HAS_HISTORY
 from treering.sources.git.blobs import CommitFiles
 from treering.sources.git.repository import TreeEntry
-from treering.sources.manifests import MANIFESTS, read_manifest
 
 _MODULES = 60
 _DOCUMENTS = 40

@@ -9,14 +9,14 @@ import numpy as np
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
+from treering.extensions.code.links.places import line_of
+from treering.extensions.code.links.targets import CodeTarget, targets_of, uses_in
 from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_sources
 from treering.extensions.wiki.repository.signatures import word_at
 from treering.ports.passages import Reach
 from treering.ports.runtime import check_interrupt
-from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
 from treering.retrieval.index.code_names import read_use
-from treering.retrieval.index.code_places import line_of
 from treering.retrieval.index.rounds import run_together
 from treering.verbs.engine import Engine
 

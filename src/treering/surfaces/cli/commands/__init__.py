@@ -70,13 +70,28 @@ def _add_others(app: typer.Typer) -> None:
 def _add_commands_of(part: Extension, app: typer.Typer) -> None:
     """Add the commands of an extension; a command whose name is taken is logged and left out."""
     for place in part.commands:
-        known = {*_names(app)}
         brought = typer.Typer()
         load(place)(brought)
-        for name in known.intersection(_names(brought)):
-            leave_out(f"The command {name!r} of the extension {part.name} is ignored: that name is already taken.")
-        app.registered_commands += [one for one in brought.registered_commands if _name(one) not in known]
-        app.registered_groups += [one for one in brought.registered_groups if _name(one) not in known]
+        _add_brought(part, app, brought)
+
+
+def _add_brought(part: Extension, app: typer.Typer, brought: typer.Typer, group: str = "") -> None:
+    """Add commands and groups to the command line or a group of it; commands of a known group are added to that."""
+    known = _names(app)
+    groups = {_name(one): one.typer_instance for one in app.registered_groups}
+    added: list[CommandInfo | TyperInfo] = [*brought.registered_commands, *brought.registered_groups]
+    for one in added:
+        name = _name(one)
+        if isinstance(one, TyperInfo) and one.typer_instance and (into := groups.get(name)):
+            _add_brought(part, into, one.typer_instance, f"{name} ")
+        elif name in known:
+            leave_out(
+                f"The command {group + name!r} of the extension {part.name} is ignored: that name is already taken."
+            )
+        elif isinstance(one, TyperInfo):
+            app.registered_groups.append(one)
+        else:
+            app.registered_commands.append(one)
 
 
 def _names(commands: typer.Typer) -> list[str]:

@@ -1,4 +1,4 @@
-"""Commands for decisions of a person: review, revert, erase, consolidate."""
+"""Commands for decisions of a person: review, revert, erase."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,8 +6,7 @@ from typer import Argument, Exit, Option, Typer
 
 from treering.core.characters import label
 from treering.facades import LazyModule
-from treering.surfaces.cli.commands.verbs import run_lint
-from treering.surfaces.cli.flags import Access, Calling, WriteFlags, add_commands, add_group
+from treering.surfaces.cli.flags import Access, WriteFlags, add_commands, add_group
 from treering.surfaces.cli.printing import line
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened
 from treering.system.settings import Settings
@@ -27,8 +26,8 @@ Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for
 
 def add_reviews(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_group(app, "review", "Decide about patches waiting for review.", list_, show, apply, reject, propose)
-    add_commands(app, revert, erase, consolidate)
+    add_group(app, "review", "Decide about patches waiting for review.", list_, show, apply, reject)
+    add_commands(app, revert, erase)
 
 
 def list_(access: Access) -> None:
@@ -77,31 +76,6 @@ def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "
     answer(access, record, [line(("Rejected: ", "bold"), titles)])
 
 
-def propose(
-    writing: WriteFlags,
-    access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most this many.")] = 100,
-    closed: Annotated[
-        bool, Option("--closed", help="Also propose tickets closed before they were tracked here, as activities.")
-    ] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only list the requests of sources, including pending ones.")
-    ] = False,
-) -> None:
-    """Propose work items for tickets and TODO comments.
-
-    Applying the patch creates the work items; closed tickets and removed comments
-    close them in the same way. A rejected proposal is not made again.
-    """
-    from treering.verbs.crystallize.work_proposals import PROPOSE
-
-    options = {"limit": limit, "closed": closed, "dry_run": dry_run}
-    with opened(access, writing) as space:
-        report = space.perform(PROPOSE, scope=scope, options=options)
-    answer(access, report, rendering_changes.render_work_proposals(report, dry_run=dry_run))
-
-
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Revert a patch, or explain why that is not possible."""
     with opened(access, writing) as space:
@@ -148,29 +122,3 @@ def _id_to_erase(space: "Space", text: str) -> str:
     item = space.query("page", input={"name": text}, options={"descend": True}).object
     is_path = f"/{item.get('origin', '')}".replace("#", "/").endswith(f"/{text}")
     return str(item["id"]) if is_path else text
-
-
-def consolidate(
-    writing: WriteFlags,
-    access: Access,
-    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/",
-    propose: Annotated[bool, Option("--propose", help="Submit each group for review.")] = False,
-    apply: Annotated[bool, Option("--apply", help="Apply each group, with a patch that can be reverted.")] = False,
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most this many groups.")] = 100,
-    keep_passages: Annotated[
-        int | None,
-        Option("--keep-passages", metavar="N", min=0, help="Archive the least used passages, down to this number."),
-    ] = None,
-    keep_mb: Annotated[
-        float | None, Option("--keep-mb", metavar="MB", min=0, help="Archive passages, down to this size of text.")
-    ] = None,
-) -> None:
-    """Merge duplicates and archive entries over a budget.
-
-    Lists duplicates, runs of similar activities and decisions replaced long ago,
-    with both sides. Nothing is deleted: entries are archived, and `treering
-    revert` restores them. Entries that a person wrote or confirmed stay, and so
-    does the evidence of current knowledge.
-    """
-    options = {"propose": propose, "apply": apply, "limit": limit, "keep_passages": keep_passages, "keep_mb": keep_mb}
-    run_lint("consolidate", options, Calling(scope=scope), writing, access)

@@ -1,7 +1,6 @@
 """Commands that create, back up and maintain a space."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
@@ -10,9 +9,9 @@ from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound
 from treering.registry import brought
 from treering.surfaces.cli.flags import Access, add_commands
-from treering.surfaces.cli.printing import line, say, show, terminal
+from treering.surfaces.cli.printing import line, say
 from treering.surfaces.cli.session import answer, opened, terminable, watched
-from treering.system.address import Address, file_address, shown_address
+from treering.system.address import Address, shown_address
 from treering.system.settings import Settings
 from treering.version import __version__
 
@@ -23,30 +22,7 @@ if TYPE_CHECKING:
 
 def add_spaces(app: Typer) -> None:
     """Add the commands to the command line."""
-    add_commands(app, try_, init, backup, vectors, unlock, version)
-
-
-def try_(
-    question: Annotated[
-        str, Argument(metavar="QUESTION", help="Default: a question made from a heading of the README.")
-    ] = "",
-    wait: Annotated[
-        bool, Option("--wait", help="Embed everything first, so that search also matches by meaning.")
-    ] = False,
-) -> None:
-    """Show what Treering does with the current folder.
-
-    Asks the folder a question, records a decision with its line as evidence,
-    and detects a change of that line in a copy. Nothing is stored.
-    """
-    from treering.surfaces.cli.trying import steps
-
-    console = terminal()
-    with TemporaryDirectory(prefix="treering-") as folder:
-        place = Path(folder)
-        with opened(file_address(place / "try.db"), create=True) as space:
-            for lines in steps(space, place, question, wait=wait):
-                show(console, lines)
+    add_commands(app, init, backup, vectors, unlock, version)
 
 
 def init(

@@ -5,6 +5,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from treering.core.evidence import Segment
+from treering.extensions.code.links.places import (
+    PUBLISHED,
+    CodePlace,
+    Packages,
+    folders_above,
+    is_module_of,
+    line_of,
+    nearest,
+    package_folders,
+    places_in,
+    read_packages,
+    unit_of,
+)
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
@@ -20,19 +33,6 @@ from treering.retrieval.index.code_names import (
     read_use,
     used_from,
     uses_name,
-)
-from treering.retrieval.index.code_places import (
-    PUBLISHED,
-    CodePlace,
-    Packages,
-    folders_above,
-    is_module_of,
-    line_of,
-    nearest,
-    package_folders,
-    places_in,
-    read_packages,
-    unit_of,
 )
 from treering.retrieval.index.rounds import Steps
 

@@ -9,12 +9,11 @@ import hashlib
 import hmac
 import re
 from base64 import b32encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from treering.core.errors import Conflict, InvalidInput, nearest
+from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Channel
 from treering.core.scope import ROOT, parse_scope
 from treering.ports.runtime import Clock
@@ -36,12 +35,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _USE_IS_KEPT_EVERY = timedelta(minutes=1)
-COLUMNS = (
-    *("id", "name", "digest", "space", "scope", "granted", "channel"),
-    *("created", "expires", "revoked", "used"),
-    *("per_minute", "at_once", "max_body"),
-)
-"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
 
 
 def space_name(address: Address) -> str:
@@ -159,30 +152,3 @@ def _right(text: str) -> KeyRight:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
-
-
-def row_of(key: AccessKey) -> tuple[Any, ...]:
-    """Return the row of a key."""
-    times = (key.created, key.expires, key.revoked, key.used)
-    values = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
-    limits = (key.limits.requests_per_minute, key.limits.at_once, key.limits.max_body_bytes)
-    return (*values, *(time.isoformat() if time else None for time in times), *limits)
-
-
-def key_of(row: Sequence[Any]) -> AccessKey:
-    """Return the key of a row."""
-    created, expires, revoked, used = (datetime.fromisoformat(time) if time else None for time in row[7:11])
-    key_id, name, digest, space, scope, right, channel = row[:7]
-    return AccessKey(
-        *(key_id, name, bytes(digest), space, scope, right, channel, created, expires, revoked, used),
-        KeyLimits(*row[11:]),
-    )
-
-
-def taken_name(name: str) -> Conflict:
-    """Return the error for a name that another key has."""
-    return Conflict(
-        f"The key {name!r} already exists.",
-        hint="Choose another name, or revoke it first: treering key revoke NAME.",
-        details={"name": name},
-    )

@@ -13,7 +13,6 @@ from treering.ports.format import posix_path
 from treering.retrieval.index.code_places import role_of_file
 from treering.sources.reading.bounded_files import parse_json, parse_toml
 
-MAX_VALUE_CHARS = 200
 _HELPER = re.compile(r"(?:^|/)(?:bench\w*|perf[\w-]*|fixtures?|templates?|vendor|third_party)/", re.IGNORECASE)
 
 _CARGO_FIELDS = ("version", "description", "license", "rust-version")

@@ -8,7 +8,7 @@ from treering.retrieval.index.code_places import file_of, is_test_path
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import ids_at_path, modules_called, passages_called, read_sources
-from treering.verbs.query.code_related import CodeStart
+from treering.verbs.query.code_links import CodeStart
 
 _MAX_FILES = 30
 """Files of a node whose links are followed."""

@@ -4,28 +4,32 @@ Nothing is deleted. Each group is archived by one patch, which is shown, propose
 Objects that a person wrote or confirmed, and evidence of current knowledge, are never archived.
 """
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Literal
 
 from pydantic import Field
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.characters import label
 from treering.core.errors import TreeringError
 from treering.core.objects import Object, title_of
 from treering.core.patch import Receipt, shortened
 from treering.core.policy import needs_review
+from treering.extensions.consolidation.budget import MEGABYTE, BudgetPlan, BudgetReport
+from treering.extensions.consolidation.redundant_groups import Group, GroupFinder, Kind
 from treering.ports.runtime import check_between_steps
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import DECIDES, Call, Mode, Report, Value
-from treering.verbs.lint.budget import MEGABYTE, BudgetPlan, BudgetReport
-from treering.verbs.lint.redundant_groups import Group, GroupFinder, Kind
 from treering.verbs.lint.survey import Survey
 from treering.verbs.scoped_ledger import whole
 
 Outcome = Literal["planned", "proposed", "applied", "known", "failed"]
 
 _QUOTED_CHARS = 500
+_MAX_SHOWN = 10
+"""Archived objects of a group that its text shows."""
 
 
 class ConsolidateInput(Value):
@@ -77,6 +81,41 @@ class ConsolidateReport(Report):
     protected: int = 0
     """Duplicates that stay: written by a person, or evidence of current knowledge."""
     budget: BudgetReport | None = None
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield each group with both sides, then the budget, and the next command."""
+        if not self.groups:
+            yield "Nothing to consolidate."
+        for one in self.groups:
+            yield from _lines_of_group(one)
+        if self.protected:
+            yield f"{self.protected} duplicates stay: a person wrote them, or something current is based on them."
+        if budget := self.budget:
+            yield (
+                f"Passages: {budget.passages} → {budget.passages_after}; text: {budget.bytes / 1e6:.1f} → "
+                f"{budget.bytes_after / 1e6:.1f} MB; {budget.protected} objects are never archived."
+            )
+        outcomes = {one.outcome for one in self.groups}
+        if "planned" in outcomes:
+            yield "Nothing was changed; --propose submits it for review, --apply makes the changes."
+        if "applied" in outcomes:
+            yield "Undo a group with: treering revert PATCH"
+
+
+def _lines_of_group(one: Consolidated) -> Iterator[str]:
+    yield f"{one.outcome} {one.kind}: {one.why}" + (f"  {one.patch_id}" if one.patch_id else "")
+    for item in one.gone[:_MAX_SHOWN]:
+        yield f"  - {_shown(item)}"
+    if len(one.gone) > _MAX_SHOWN:
+        yield f"  and {len(one.gone) - _MAX_SHOWN} more"
+    if one.kept:
+        yield f"  = {_shown(one.kept)}"
+    if one.problem:
+        yield f"  {label(one.problem, most=_QUOTED_CHARS)}"
+
+
+def _shown(item: Quoted) -> str:
+    return f"{label(item.text or item.title, most=_QUOTED_CHARS)}  {item.id}"
 
 
 def consolidate(call: Call, given: ConsolidateInput, options: ConsolidateOptions) -> ConsolidateReport:

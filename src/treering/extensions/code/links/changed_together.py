@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from treering.core.objects import Source
+from treering.extensions.code.links.neighbours import relation_in_words
 from treering.ports.ledger import ObjectRequest
 from treering.retrieval.index.code_places import root_and_path
 from treering.verbs.envelope import Call
-from treering.verbs.query.code_related import CodeNeighbour, relation_in_words
+from treering.verbs.query.code_links import CodeNeighbour
 
 
 def changes_with(call: Call, sources: Sequence[Source]) -> list[CodeNeighbour]:

@@ -6,13 +6,14 @@ from posixpath import basename
 
 from treering.core.characters import label
 from treering.core.evidence import Lines
+from treering.extensions.code.links.neighbours import run_code_searches
+from treering.extensions.code.links.places import place_of
+from treering.extensions.code.links.users import CodeSubject, CodeUser, users_of
 from treering.ports.passages import Reach
-from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
 from treering.retrieval.index.code_names import file_at, names_in_heading
-from treering.retrieval.index.code_places import is_test_path, place_of
+from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.search.retrieval import Hit
 from treering.verbs.envelope import Call
-from treering.verbs.query.code_related import run_code_searches
 
 _MAX_SUBJECTS = 5
 """Definitions whose callers and tests are named."""
@@ -20,7 +21,7 @@ _MAX_NAMED = 3
 """Callers and tests that are named of each; more are counted."""
 
 
-def lines_about_users(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
+def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
     """Return, by object and segment of the first hits in code, a line about its users; tests are left out.
 
     Empty for a read of the past: links of code are known for the present only.

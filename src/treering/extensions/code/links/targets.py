@@ -4,6 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.objects import Source
+from treering.extensions.code.links.places import (
+    PUBLISHED,
+    CodePlace,
+    Packages,
+    folders_above,
+    is_module_of,
+    nearest,
+    package_folders,
+    places_in,
+    read_packages,
+    unit_of,
+)
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
@@ -17,18 +29,6 @@ from treering.retrieval.index.code_names import (
     package_name,
     read_use,
     used_from,
-)
-from treering.retrieval.index.code_places import (
-    PUBLISHED,
-    CodePlace,
-    Packages,
-    folders_above,
-    is_module_of,
-    nearest,
-    package_folders,
-    places_in,
-    read_packages,
-    unit_of,
 )
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps

@@ -1,31 +1,25 @@
-"""Knowledge stated in files: recorded decisions, rules, facts of manifests, notes of other memories. No guessing."""
+"""Knowledge stated in files: recorded decisions, rules, notes of other memories. No guessing."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 
+from treering.extensions.records.memory_notes import noted
+from treering.extensions.records.rules import constraints, sets_rules
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 from treering.ports.format import is_decision_record, is_record_template, posix_path
 from treering.retrieval.text.decision_records import NOT_IN_FORCE, status_of_record, without_comments
-from treering.sources.manifests import MAX_VALUE_CHARS, read_manifest
-from treering.sources.memory import noted
 from treering.sources.reading.lines import Heading, MarkupOutline, segment_at
 from treering.sources.reading.text import is_markdown, outline_markdown
-from treering.sources.rules import constraints, sets_rules
 
 
 def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
     """Return the statements of the text at `path`, each with the segment that contains it.
 
     Decisions come from decision records in force, rules (at most 30) from files that set them, such as CONTRIBUTING,
-    facts from the manifests of the project itself, observations and relations from notes that another memory saved as
-    Markdown.
+    observations and relations from notes that another memory saved as Markdown.
     """
     if not segments:
         return ()
-    if is_manifest(path):
-        return tuple(_facts(path, text, segments))
     if is_markdown(path) and (decision := _decision(path, text, segments)):
         return (decision,)
     if is_markdown(path) and (notes := tuple(_notes_in(path, text, segments))):
@@ -66,9 +60,6 @@ _OPTIONS = (
     *("considered alternatives", "rejected alternatives", "other options"),
 )
 _OTHER_PARTS = ("status", "consequences", "positive consequences", "negative consequences")
-_FACT_MANIFESTS = frozenset({"pyproject.toml", "package.json", "Cargo.toml", "go.mod"})
-_MAX_DEPENDENCIES = 60
-_ANY = "any version"
 
 
 def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
@@ -170,51 +161,6 @@ def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
         yield heading.name
 
 
-def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
-    """Yield the facts of the project itself. Manifests below the root belong to members, examples or tests."""
-    facts = list(manifest_facts(path, text)) if len(posix_path(path).parts) == 1 else []
-    if path == "package.json" and all(fact.predicate != "version" for fact in facts):
-        return  # the root of a workspace, which lists development tools
-    lines = text.split("\n")
-    for fact in facts:
-        line = next((at for at, line in enumerate(lines) if all(word in line for word in fact.spelled)), 0)
-        payload = {"subject": fact.subject, "predicate": fact.predicate, "value": fact.value}
-        title = f"{fact.subject}: {fact.predicate} {fact.value}"
-        yield KnowledgeDraft("fact", title, payload, segment_at(segments, line), confidence=0.9)
-
-
 def _notes_in(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
     for one in noted(path, text):
         yield KnowledgeDraft(one.kind, one.text[:120], one.payload, segment_at(segments, one.line), one.text[:300])
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestFact:
-    """An attribute in a manifest. The line that states it contains all words of `spelled`."""
-
-    subject: str
-    predicate: str
-    value: str
-    spelled: tuple[str, ...]
-
-
-def is_manifest(path: str) -> bool:
-    """Return whether `manifest_facts` reads a file, by its name."""
-    return posix_path(path).name in _FACT_MANIFESTS
-
-
-def manifest_facts(path: str, text: str) -> Iterator[ManifestFact]:
-    """Yield the facts of a `pyproject.toml`, `package.json`, `Cargo.toml` or `go.mod`; none if it is broken.
-
-    Direct dependencies (at most 60) are one fact each: `depends on NAME` with the versions allowed.
-    """
-    package = read_manifest(path, text)
-    if not package.name:
-        return
-    needs = {f"requires {name}": versions for name, versions in package.requires.items()}
-    yield ManifestFact(path, "package name", package.name, (package.name,))
-    for predicate, value in {"version": package.version, "license": package.licence, **needs}.items():
-        if value:
-            yield ManifestFact(package.name, predicate, value[:MAX_VALUE_CHARS], (predicate.split()[-1], value))
-    for name, versions in islice(package.dependencies.items(), _MAX_DEPENDENCIES):
-        yield ManifestFact(package.name, f"depends on {name}", versions[:MAX_VALUE_CHARS] or _ANY, (name,))

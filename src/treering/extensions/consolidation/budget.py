@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from treering.core.objects import Activity, Knowledge, Object, Source
+from treering.extensions.consolidation.redundant_groups import Group, GroupFinder, archived
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Value
 from treering.verbs.feedback import uses
-from treering.verbs.lint.redundant_groups import Group, GroupFinder, archived
 
 MEGABYTE = 1_000_000
 _OBJECTS_PER_PATCH = 200

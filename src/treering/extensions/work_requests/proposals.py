@@ -283,3 +283,4 @@ PROPOSE = SpaceOperation.of(
     rights=WRITES,
     repeatable=True,
 )
+OPERATIONS = (PROPOSE,)

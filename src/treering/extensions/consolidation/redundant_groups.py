@@ -16,11 +16,11 @@ from treering.core.evidence import extended
 from treering.core.objects import Activity, Decision, Knowledge, Object, Source, WorkItem
 from treering.core.patch import TITLE, AddLink, Create, Link, Operation, Transition, Update, shortened
 from treering.core.policy import is_current, less_trusted
+from treering.extensions.consolidation.repetition import Repetition, repetitions, statement_of
 from treering.ports.ledger import Selection
 from treering.ports.runtime import check_interrupt
 from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.envelope import Call
-from treering.verbs.lint.repetition import Repetition, repetitions, statement_of
 from treering.verbs.lint.survey import Survey
 from treering.verbs.scoped_ledger import whole
 

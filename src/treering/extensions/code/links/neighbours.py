@@ -1,30 +1,26 @@
 """Links of code for `related`: importers, callers, users and tests of a file or symbol; its imports and calls."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 from treering.core.evidence import Lines, Segment, place_in
-from treering.core.objects import Source
+from treering.extensions.code.links.places import line_of
+from treering.extensions.code.links.targets import CodeTarget, targets_of, uses_in
+from treering.extensions.code.links.users import CodeSubject, CodeUser, users_of
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
-from treering.retrieval.graph.code_targets import CodeTarget, targets_of, uses_in
-from treering.retrieval.graph.code_users import CodeSubject, CodeUser, users_of
 from treering.retrieval.index.code_names import defined_in
-from treering.retrieval.index.code_places import file_of, line_of
+from treering.retrieval.index.code_places import file_of
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
-from treering.verbs.envelope import Call, Value
+from treering.verbs.envelope import Call
+from treering.verbs.query.code_links import CodeNeighbour, CodeRelation, CodeStart, Direction
 from treering.verbs.trees import standing_passages
-
-CodeRelation = Literal["imports", "calls", "uses", "tests", "changes_with"]
-CODE_RELATIONS: tuple[str, ...] = get_args(CodeRelation)
-Direction = Literal["in", "out", "any"]
 
 _MAX_THOROUGH = 4
 """With at most this many files or symbols, links through other modules are followed, too."""
-MAX_LINKS_OF_A_KIND = 20
+_MAX_LINKS_OF_A_KIND = 20
 """Links shown of one relation and direction."""
 
 _IN_WORDS: dict[tuple[str, str], str] = {
@@ -38,37 +34,6 @@ _IN_WORDS: dict[tuple[str, str], str] = {
     ("changes_with", "any"): "changes together with",
 }
 _ORDER = {key: at for at, key in enumerate(_IN_WORDS)}
-
-
-class CodeNeighbour(Value):
-    """A place in code that is linked to the given one."""
-
-    id: str
-    """The source it is in."""
-    segment_id: str = ""
-    title: str
-    symbol: str = ""
-    """The name of the definition there, if any."""
-    relation: CodeRelation
-    direction: Direction
-    told: str
-    """The relation in words, such as `called by`."""
-    of: str = ""
-    """The used part of the other file, if it has a name."""
-    place: str = ""
-    """Such as `src/app.py#L10 @ 1f3c…`."""
-    more: int = 0
-    """How many more places in the same file there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class CodeStart:
-    """A start for links: a source, and segments of it; no segments mean the whole source."""
-
-    source: Source
-    segments: frozenset[str] = frozenset()
-    names: tuple[str, ...] = ()
-    """The qualified names to follow, if these are not all that the segments define."""
 
 
 def code_links(call: Call, starts: Sequence[CodeStart], reach: Reach, *, direction: Direction) -> list[CodeNeighbour]:
@@ -86,7 +51,7 @@ def bounded_links(links: Iterable[CodeNeighbour]) -> tuple[tuple[CodeNeighbour, 
     for one in links:
         kind = (one.relation, one.direction)
         counts[kind] = counts.get(kind, 0) + 1
-        if counts[kind] <= MAX_LINKS_OF_A_KIND:
+        if counts[kind] <= _MAX_LINKS_OF_A_KIND:
             shown.append(one)
         else:
             left_out += 1

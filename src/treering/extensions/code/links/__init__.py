@@ -1,0 +1,1 @@
+"""Links between places in code: imports, calls, uses and tests."""

@@ -1,0 +1,1 @@
+"""Merging of duplicates, and budgets of scopes."""

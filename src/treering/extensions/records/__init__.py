@@ -1,0 +1,1 @@
+"""Knowledge that files state: decision records, rules, notes of basic-memory."""

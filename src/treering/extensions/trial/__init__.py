@@ -1,0 +1,1 @@
+"""A demonstration of Treering on the working folder."""

@@ -1,0 +1,1 @@
+"""Work items for tickets and `TODO` comments, proposed to reviewers."""
