@@ -475,7 +475,7 @@ def _http_limits() -> str:
             f"- Body: {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
             f"- Key: {bounds.requests_per_minute:,} requests per minute, {bounds.most_of_a_key} at once; above that "
             "the status is 429. `treering key create` sets other limits. Each server counts separately.",
-            f"- Server: {bounds.most_at_once} requests at once, those of MCP included, in {bounds.worked_on_at_once} "
+            f"- Server: {bounds.most_at_once} requests at once, including MCP, in {bounds.worked_on_at_once} "
             "threads. A request counts from the end of its body; `/health` and `/ready` do not count. Of a space in a "
             "file with models in the process, a read starts when the one before is done or has taken "
             f"{1000 * ALONE_SECONDS:g} ms: Python runs one thread at a time.",

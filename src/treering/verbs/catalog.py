@@ -11,7 +11,7 @@ from treering.verbs.envelope import Envelope, Mode, Report, Rights, Tool
 
 
 def _modes(verb: str, own: Mapping[str, str]) -> Mapping[str, Mode]:
-    """Return the modes of a verb: its own, then those of extensions. Each is imported on first use."""
+    """Return the modes of a verb: its own, then the ones of extensions. Each is imported on first use."""
     modes = dict(own)
     for extension in extensions():
         for name, place in extension.modes.items():

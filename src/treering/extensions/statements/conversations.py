@@ -123,7 +123,7 @@ class _Cache:
     lock: Lock = field(default_factory=Lock)
 
     def put(self, place: tuple[str, str], known: _Known) -> None:
-        """Store a conversation, and drop those that were read first, down to `MAX_REMEMBERED_MESSAGES`."""
+        """Store a conversation, and drop the oldest ones, down to `MAX_REMEMBERED_MESSAGES`."""
         if older := self.conversations.pop(place, None):
             self.messages -= older.size
         self.conversations[place] = known
