@@ -1,16 +1,25 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from treering.core.canonical import digest
+from treering.core.evidence import Lines, Triple, Turn
 from treering.core.objects import Source
 from treering.ports.index import Change
-from treering.ports.models import Excerpt, Extraction
+from treering.ports.models import Entity, Excerpt, Extraction
+from treering.retrieval.index.passages import days_of, gist_hash
 from treering.retrieval.index.projection import (
     Began,
     Ended,
+    Entry,
     Forgotten,
     Touched,
     entries_of,
+    places_of,
+    priority_of,
     steps_of,
     terms_of,
     ties_in,
@@ -61,6 +70,75 @@ def test_a_passage_that_stays_is_touched_by_the_change_and_tied_again_where_it_s
     assert steps_of(Change(8, work.id, work, about)) == [
         Touched(entries_of(about)[0], 8, retied=True, was=entries_of(work)[0])
     ]
+
+
+_OF_SEGMENT = {
+    "excerpt": ("Ada Lovelace met Charles Babbage in May 2022.", "def hum(): gather_nectar()"),
+    "heading": ("", "hum", "Ada Lovelace"),
+    "role": ("prose", "symbol", "code", "data"),
+    "gist": (None, "Bees hum."),
+    "triples": ((), (Triple(subject="Ada Lovelace", relation="knows", object="Acme"),)),
+    "uses": ((), ("c .wax#build",)),
+    "locator": (
+        Lines(path="hive/bees.py", start=1, end=2),
+        Lines(path="hive/tests/bees.md", start=1, end=2),
+        Turn(turn=0, at=SteppingClock().now()),
+        Turn(turn=0),
+    ),
+}
+_OF_SOURCE = {
+    "kind": ("file", "conversation", "note"),
+    "title": ("", "Hive", "hive/bees.py"),
+    "origin": ("hive/bees.py", "notes.md"),
+    "status": ("active", "archived"),
+    "scope": ("/", "/a"),
+}
+_METADATA = {
+    "language": ("", "python", "java", "kotlin"),
+    "path": ("", "hive/bees.py"),
+    "generated": ("", "lock file"),
+    "note": (1, 2),
+}
+_VALUES = {**_OF_SEGMENT, **_OF_SOURCE, **_METADATA}
+_EMPTY = Builder(SteppingClock()).source("")
+
+
+def _source(values: Mapping[str, Any]) -> Source:
+    """Return a source of one segment with these values."""
+    segment, fields, metadata = (
+        {name: values[name] for name in names} for names in (_OF_SEGMENT, _OF_SOURCE, _METADATA)
+    )
+    segments = (_EMPTY.segments[0].model_copy(update=segment),)
+    return _EMPTY.model_copy(update={**fields, "metadata": metadata, "segments": segments})
+
+
+def _index_data(entry: Entry) -> tuple[object, ...]:
+    """Return the data that an index stores of a passage until it ends; its ties may be replaced."""
+    passage = entry.passage
+    priority = priority_of(passage.kind, passage.role, passage.place_role)
+    return terms_of(passage), places_of(passage), days_of(passage), gist_hash(passage), priority, passage.scope
+
+
+class Fingerprints:
+    """An extractor whose result depends on all of an excerpt."""
+
+    extractor_id = "fingerprints"
+
+    def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
+        return [Extraction((Entity(digest(repr(excerpt)), "phrase"),)) for excerpt in excerpts]
+
+
+@given(st.fixed_dictionaries({name: st.sampled_from(choices) for name, choices in _VALUES.items()}))
+def test_any_change_of_a_source_renews_its_index_data(values: dict[str, Any]) -> None:
+    before = _source(values)
+    for name, choices in _VALUES.items():
+        for choice in choices:
+            after = _source({**values, name: choice})
+            for step in steps_of(Change(7, before.id, before, after)):
+                if isinstance(step, Touched):
+                    assert _index_data(step.entry) == _index_data(step.was)
+                    new, old = ties_in([step.entry, step.was], Fingerprints())
+                    assert step.retied or new == old, name
 
 
 def test_an_erased_object_is_forgotten(make: Builder) -> None:

@@ -19,7 +19,14 @@ from treering.ports.runtime import JobRow, check_interrupt
 from treering.retrieval.index.code_names import names_of_code
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.passages import passages_of
-from treering.retrieval.index.ties import DIALOGUE_KINDS, Ties, excerpt_of, names_of_linked_code, ties_of
+from treering.retrieval.index.ties import (
+    DIALOGUE_KINDS,
+    Ties,
+    excerpt_of,
+    is_linked_code,
+    names_of_linked_code,
+    ties_of,
+)
 from treering.retrieval.text.analysis import names_in, stretches_of
 from treering.retrieval.text.analysis import terms_of as text_terms
 
@@ -66,7 +73,8 @@ class Entry:
     @property
     def stated(self) -> tuple[object, ...]:
         """The inputs of its graph ties that may change while the passage stays."""
-        return self.passage.triples, self.links
+        # The language, which decides whether code is linked, is metadata.
+        return self.passage.triples, self.links, is_linked_code(self.passage)
 
     @property
     def code_names(self) -> tuple[str, ...]:
@@ -109,7 +117,7 @@ class Touched:
     entry: Entry
     seq: int
     retied: bool
-    """Whether its statements or references change."""
+    """Whether the inputs of its graph ties change (`Entry.stated`)."""
     was: Entry
     """Its previous state."""
 

@@ -56,12 +56,17 @@ def excerpt_of(passage: Passage) -> Excerpt:
     return Excerpt(passage.text, _called(passage), passage.heading, _FORMS.get(passage.role, "prose"))
 
 
+def is_linked_code(passage: Passage) -> bool:
+    """Return whether a passage is code in a file of a language with links (`retrieval.index.code_names`)."""
+    return _FORMS.get(passage.role) == "code" and code_file_of(passage) is not None
+
+
 def names_of_linked_code(passage: Passage) -> PlainExtraction | None:
     """Return the names in the heading of code in a file, its only entities; `None` for other passages.
 
     Definitions, imports and uses have their own index (`retrieval.index.code_names`).
     """
-    if _FORMS.get(passage.role) != "code" or code_file_of(passage) is None:
+    if not is_linked_code(passage):
         return None
     return PlainExtraction([part for part in map(str.strip, passage.heading.split(" > ")) if part], ())
 

@@ -15,11 +15,13 @@ from treering.ports.search import Edges, EdgeType, Nodes, Statements
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.projection import entries_of, ties_in
 from treering.retrieval.index.ties import Ties
+from treering.testing.index_contract.passages import as_code
 from treering.testing.index_contract.stage import (
     IndexedSpace,
     IndexStage,
     edges_around,
     edges_between,
+    names_in,
     seen,
     statements_of,
 )
@@ -185,6 +187,18 @@ class EntityGraph(IndexStage):
         space.update(work, source_refs=[other.id])
         assert _links(space, work) == {other.id}
         require_the_graph_of_the_ledger(space)
+
+    def test_code_is_tied_again_when_only_its_language_changes(self, space: IndexedSpace) -> None:
+        talk = space.talk((_MET, None))
+        space.commit(talk)
+        as_code(space, talk, "app/engine.py")
+        key = space.key(talk)
+        assert ADA not in names_in(space.index.graph.view(seen()), [key])
+        for metadata, is_tied in (({}, True), ({"language": "python"}, False)):
+            space.update(talk, metadata=metadata)
+            assert space.key(talk) == key
+            assert (ADA in names_in(space.index.graph.view(seen()), [key])) == is_tied
+            require_the_graph_of_the_ledger(space)
 
     def test_an_entity_called_like_an_object_is_another_node(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.", title="")
