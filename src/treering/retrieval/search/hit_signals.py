@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.ties import is_turn
-from treering.retrieval.search.fusion import BRIDGED, PLACES, VECTORS
+from treering.retrieval.search.fusion import BRIDGED, PLACES, RELEASE, VECTORS
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.question import Meaning, Question, speaker_of
 from treering.retrieval.search.retrieval import Hit
@@ -65,8 +65,8 @@ class HitSignals:
 
     @property
     def is_named(self) -> bool:
-        """Whether the question contains its id, path or title."""
-        return PLACES in self.hit.fused.parts
+        """Whether the question contains its id, path or title, or asks for its release."""
+        return not self.hit.fused.parts.keys().isdisjoint({PLACES, RELEASE})
 
 
 def nearness(cosine: float, unrelated_below: float) -> float:
