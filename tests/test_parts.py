@@ -158,7 +158,7 @@ PART = Extension(
     lint_rules="acme_bees:LINT_RULES",
     node_types="acme_bees:NODE_TYPES",
     named_views="acme_bees:hive_named",
-    modes={"lint bees": "acme_bees:COUNT_BEES", "lint audit": "acme_bees:COUNT_BEES"},
+    modes={"lint bees": "acme_bees:COUNT_BEES", "lint audit": "acme_bees:COUNT_BEES", "swarm": "acme_bees:NONE"},
 )
 HELP = CommandHelp(
     groups={"Bees": ("hive",), "Begin": ("wiki",)},
@@ -391,6 +391,7 @@ def test_what_a_part_brings_under_a_name_that_is_taken_is_omitted_with_a_warning
     assert "Graph of bees" not in told["home"]
     assert "The audit log verifies" in printed
     assert "The mode 'lint audit' of the extension bees is ignored: that name is already taken." in warned
+    assert "The mode 'swarm' of the extension bees is ignored: it needs a verb" in warned
     for name in ("wiki", "lint", "review apply"):
         assert f"The command '{name}' of the extension bees is ignored: that name is already taken." in warned
     for name, what in (

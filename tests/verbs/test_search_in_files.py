@@ -243,6 +243,8 @@ RELEASES = (
         ("which changes came in 2.0.0", "The last of the old uploads"),
         ("what is coming in the next version", "Downloads resume."),
         ("what changed lately", "Uploads are encrypted."),
+        ("what has changed since the last release", "Downloads resume."),
+        ("changes since 2.0", "Downloads resume."),
     ],
 )
 def test_release_asked_for_comes_first(project, tmp_path, question, answer):
@@ -254,7 +256,25 @@ def test_release_asked_for_comes_first(project, tmp_path, question, answer):
 
 
 @pytest.mark.parametrize(
-    "question", ["how do I release a new version", "which versions are supported", "add a version"]
+    "question",
+    [
+        "how do I release a new version",
+        "which versions are supported",
+        "add a version",
+        "what changed in the release process",
+        "which function is called when a new version is found",
+        "what happens when a new release is found",
+        "show the new version dialog",
+        "which migration added the version column",
+        "what is in the latest version of the document",
+        "what is removed on release of a lease",
+        "where are the press release notes of the company",
+        "changes of the version field",
+        "what did Alice say about the new version of the contract",
+        "what was added to the budget of 1.5 million",
+        "what changed in 1.5 seconds",
+        "what changed between 1.0 and 2.0",
+    ],
 )
 def test_question_about_versions_is_none_about_a_release(question):
     assert not asks_about_release(question)

@@ -20,7 +20,7 @@ def _modes(verb: str, own: Mapping[str, str]) -> Mapping[str, Mode]:
                 leave_out(
                     f"The mode {name!r} of the extension {extension.name} is ignored: that name is already taken."
                 )
-            elif of == verb:
+            elif of == verb and mode:
                 modes[mode] = place
     return LazyPlaces(modes)
 
@@ -91,6 +91,20 @@ LINT = Tool(
 )
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (INGEST, QUERY, CRYSTALLIZE, LINT)}
+
+
+def _warn_of_unknown_verbs() -> None:
+    for extension in extensions():
+        for name in extension.modes:
+            verb, _, mode = name.partition(" ")
+            if not (verb in TOOLS and mode):
+                leave_out(
+                    f"The mode {name!r} of the extension {extension.name} is ignored: it needs a verb "
+                    f"({', '.join(TOOLS)}) and a name, such as 'lint {mode or verb}'."
+                )
+
+
+_warn_of_unknown_verbs()
 
 EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "ingest": {

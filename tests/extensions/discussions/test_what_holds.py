@@ -183,6 +183,28 @@ def test_conversation_is_compared_only_for_turns_that_state_something(space):
     assert conversation_at(space.engine, **place, only_for=[turn_of[0], turn_of[1]]).ledger.retired
 
 
+def test_conversation_without_comparison_is_read_once(space, monkeypatch):
+    discussion, place = opened(space), {"scope": "/discussion/d", "root": "discussion:d"}
+    tell(discussion, "when is the dentist?", *DENTIST)
+    turn_of = {position: turn for turn, position in conversation_at(space.engine, **place).positions.items()}
+    forget(space.engine)
+    reads, read = [], conversations._part_of
+    monkeypatch.setattr(conversations, "_part_of", lambda source, zone: reads.append(source.id) or read(source, zone))
+    for turn in (0, 0, 1):
+        ledger = conversation_at(space.engine, **place, only_for=[turn_of[turn]]).ledger
+    assert len(reads) == len(set(reads))
+    assert ledger.retired
+
+
+def test_oldest_conversations_without_comparison_leave_memory(space, monkeypatch):
+    monkeypatch.setattr(conversations, "MAX_REMEMBERED_MESSAGES", 5)
+    for name in "abc":
+        tell(opened(space, name), "when is the dentist?", *DENTIST)
+        conversation_at(space.engine, scope=f"/discussion/{name}", root=f"discussion:{name}", only_for=[("", "")])
+    remembered = conversations._CACHES[space.engine.index].conversations
+    assert [root for _, root in remembered] == ["discussion:c"]
+
+
 def test_search_marks_replaced_turn_after_search_for_question(space):
     discussion = opened(space)
     tell(discussion, "any news of Lena?", *DENTIST)

@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.extensions.server import jobs, pages, uploads, verb_routes
+from treering.extensions.server import jobs, limits, pages, uploads, verb_routes
 from treering.extensions.server.callers import Bounds, Caller, RouteAccess
 from treering.extensions.server.contract import Route, document
 from treering.extensions.server.failures import answer_failures
@@ -141,9 +141,7 @@ class _Server:
             granted=self._most,
         )
         self._space.check()
-        workers = Workers(
-            serving.bounds.worked_on_at_once, stop=stop, reads_at_once=1 if _computes_alone(serving) else None
-        )
+        workers = Workers(_threads(serving), stop=stop, reads_at_once=1 if _computes_alone(serving) else None)
         self.context = ServerContext(self._space, workers, serving.bounds, stop, serving.background, serving.embedder)
         self.calls = RecentCalls()
         self._jobs = RunningJobs(self._space, serving.bounds, stop=stop)
@@ -215,6 +213,13 @@ def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
         ("POST", SIGN_OUT, sign_in.leave),
     ):
         app.add_api_route(path, answer, methods=[method], response_model=None)
+
+
+def _threads(serving: Serving) -> int:
+    """Return the number of threads that answer calls."""
+    most = serving.bounds.worked_on_at_once
+    is_file = Settings.read().space_address(serving.space).is_file
+    return most if is_file else min(most, limits.MAX_DATABASE_CALL_THREADS)
 
 
 def _computes_alone(serving: Serving) -> bool:

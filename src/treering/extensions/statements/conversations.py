@@ -103,11 +103,22 @@ class _Known:
     """The links of the statements of each source."""
     unsaved: int
     """How many statements were compared since links were saved."""
+    uncompared: Mapping[_State, _Part] = field(default_factory=dict)
+    """Sources that were read later, of which no statement had to be compared yet."""
 
     @property
     def size(self) -> int:
         """The number of its messages."""
-        return len(self.conversation.turns)
+        return len(self.conversation.turns) + sum(len(part.turns) for part in self.uncompared.values())
+
+    @property
+    def read(self) -> Mapping[_State, _Part]:
+        """All its sources that were read."""
+        return {**dict(zip(self.states, self.parts, strict=True)), **self.uncompared}
+
+    def with_read(self, read: Mapping[_State, _Part]) -> "_Known":
+        """Remember the newest sources, in place of those that were read but not compared before."""
+        return replace(self, uncompared={state: part for state, part in read.items() if state not in self.states})
 
     def is_begin_of(self, states: tuple[_State, ...]) -> bool:
         """Return whether these sources still begin the conversation; the last one may have changed."""
@@ -303,9 +314,12 @@ def _conversation(
         known = cache.conversations.get(place)
     if known and known.states == states:
         return known.conversation
-    read = dict(zip(known.states, known.parts, strict=True)) if known else {}
+    read = known.read if known else {}
     parts = tuple(read.get(state) or _part(engine, state) for state in states)
     if only_for is not None and not any(part.may_be_replaced(one) for one in only_for for part in parts):
+        compared = known if known and known.is_begin_of(states) else _nothing_compared()
+        with cache.lock:
+            cache.put(place, compared.with_read(dict(zip(states, parts, strict=True))))
         return StatedConversation(StatementLedger(), {}, {})
     saved = SavedLinks(engine.ready, place, [part.digest for part in parts])
     if known and known.is_begin_of(states):
@@ -318,6 +332,10 @@ def _conversation(
     with cache.lock:
         cache.put(place, made)
     return made.conversation
+
+
+def _nothing_compared() -> _Known:
+    return _Known((), (), StatedConversation(StatementLedger(), {}, {}), StatementLedger(), (), 0)
 
 
 def _grown(known: _Known, states: tuple[_State, ...], parts: tuple[_Part, ...]) -> _Known:

@@ -20,18 +20,26 @@ _TOPIC = ("changelog", "version", "releas", "chang")
 """Terms that nearly every changelog has, so that one is found whatever the words of the question."""
 _NUMBER = r"(?<![\w.])v?(\d+(?:\.\d+)+)"
 _WHICH = r"(?:(?:last|latest|newest|current|next|coming|upcoming) )"
+_CHANGE = r"(?:chang\w+|new|added|removed|deprecated|fixed|breaking|coming)"
+_END = r"(?= *[?!.,;:]| *$)"
+_NAMED = (
+    rf"(?:(?:the |this |our )?{_WHICH}?(?:[\w.-]+ )?"
+    rf"(?:release(?: of (?:the |this |our )?[\w.-]+)?|version)(?: \d[\w.]*)?{_END}"
+    rf"|(?:[\w-]+ )?{_NUMBER}{_END})"
+)
+"""A release as a question names it. Other words behind it mean something else, as in `the release process`."""
 _ASKED = re.compile(
-    r"\b(?:what|which|anything|show|list)\b.*\b(?:chang\w+|new|added|removed|deprecated|fixed|breaking|coming)\b.*"
-    rf"(?:\b(?:release|version)\b|{_NUMBER})"
-    rf"|\b(?:what|which|anything)\b.*\bin the {_WHICH}(?:release|version)\b"
-    rf"|\b(?:changes|news) (?:in|of|since) (?:the )?{_WHICH}?(?:release|version|v?\d+\.\d)"
-    r"|\brelease notes (?:of|for)\b",
+    rf"\b(?:what|which|anything|show|list)\b.*\b{_CHANGE}\b.*\b(?:in|with|since|for) {_NAMED}"
+    rf"|\b(?:what|which|anything)\b.*\bin the {_WHICH}(?:release|version){_END}"
+    rf"|\b(?:changes|news) (?:in|of|since) {_NAMED}"
+    rf"|\brelease notes (?:of|for) {_NAMED}",
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"\bversion (\d+)\b", re.IGNORECASE)
 _RELEASE = re.compile(rf"{_NUMBER}|\bunreleased\b", re.IGNORECASE)
 _UNRELEASED = re.compile(r"\b(?:unreleased|yet to be released|not (?:yet )?released|in development)\b", re.IGNORECASE)
 _NEXT = re.compile(r"\b(?:next|coming|upcoming|unreleased)\b", re.IGNORECASE)
+_SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
 _JOIN = " / "  # between the headings of sections that are read together
 _TITLE = re.compile(r"^(?:#{1,3} .*|.+(?=\n[=\-~^]{4,}$))", re.MULTILINE)
 
@@ -44,7 +52,7 @@ def asks_about_release(text: str) -> bool:
 def release_sections(question: Question, reach: Reach) -> Steps[list[int]]:
     """Find the passages of the changelog about the version that a question names, or else about the newest one.
 
-    The newest one is the first that is released, unless the question asks for the next one.
+    The newest one is the first that is released, unless the question asks for the next one, or for changes since one.
     """
     if not asks_about_release(question.text):
         return []
@@ -80,6 +88,8 @@ def _sections(text: str, segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _wanted(text: str, titles: Sequence[str]) -> str:
+    if _SINCE.search(text):
+        return titles[0]
     numbers = [*re.findall(_NUMBER, text), *_VERSION.findall(text)]
     if numbers:
         named = re.compile(rf"(?<![\w.])v?{re.escape(numbers[0])}(?:\.0)*(?![\w.-]*\w)")
