@@ -1,0 +1,84 @@
+"""Objects that Treering derived from files: they are erased with a file whose sentences they copied.
+
+They are written again without these sentences, under new ids, because an erased object cannot have a revision.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from treering.core.errors import TreeringError
+from treering.core.filters import Compare
+from treering.core.objects import Node, Object, Source
+from treering.core.patch import AddLink, Create, Link
+from treering.ports.ledger import Selection
+from treering.retrieval.index.passages import passages_of
+from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.engine import Engine
+from treering.verbs.ingest.copied import copies_from, derived_without, sentences_of, texts_in
+
+_REASON = "Written again without erased content."
+
+
+@dataclass(slots=True)
+class Derived:
+    """Derived objects that copied erased sentences, and the objects that replace them."""
+
+    before: list[Object] = field(default_factory=list)
+    after: list[Source | Node] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    """The copied sentences, as the derived objects contain them."""
+
+
+def derived_from(engine: Engine, texts: Sequence[str], *, gone: Sequence[Object]) -> Derived:
+    """Return the derived objects that copied sentences of texts in any revision, except those `gone` anyway."""
+    derived, ids = Derived(), {item.id for item in gone}
+    is_copied = copies_from(texts)
+    for item in _derived_objects(engine) if texts else ():
+        copied = [one for one in sentences_of(_texts_of(engine, item)) if is_copied(one)]
+        if copied and item.id not in ids:
+            derived.sentences += copied
+            derived.before.append(item)
+            derived.after.append(derived_without(item, is_copied, engine.clock))
+    new = {old.id: one.id for old, one in zip(derived.before, derived.after, strict=True)}
+    links = {link for item in derived.before for link in engine.ledger.links(item.id)}
+    left = (link for link in links if ids.isdisjoint((link.source, link.target)))
+    derived.links = [
+        Link(type=one.type, source=new.get(one.source, one.source), target=new.get(one.target, one.target))
+        for one in left
+    ]
+    return derived
+
+
+def write_again(engine: Engine, derived: Derived) -> tuple[str, ...]:
+    """Write the replacements of derived objects, in their channel; describe what could not be written.
+
+    This is a patch of its own, because the channel of the erasure may be trusted more.
+    """
+    channels = dict.fromkeys(item.origin_channel for item in derived.after)
+    try:
+        for channel in channels:
+            own = [Create(object=item) for item in derived.after if item.origin_channel == channel]
+            author = engine.author.model_copy(update={"channel": channel})
+            engine.ledger.commit(new_patch(engine, own, author=author, reason=_REASON).value)
+        if derived.links:
+            links = [AddLink(link=link) for link in derived.links]
+            engine.ledger.commit(new_patch(engine, links, author=engine.author, reason=_REASON).value)
+    except TreeringError as error:
+        return (f"the repository map: it is missing until the repository is read again ({error.message})",)
+    return ()
+
+
+def _derived_objects(engine: Engine) -> Iterator[Source | Node]:
+    """Yield the repository maps and the nodes that adapters made from files."""
+    maps = engine.ledger.select(Selection(descend=True, types=("source",), where=Compare("kind", "eq", "repo")))
+    nodes = engine.ledger.select(Selection(descend=True, types=("node",)))
+    yield from (one for one in maps if isinstance(one, Source) and one.content_type == "repo_map")
+    yield from (one for one in nodes if isinstance(one, Node) and one.origin_channel == "adapter")
+
+
+def _texts_of(engine: Engine, item: Object) -> Iterator[str]:
+    """Yield the texts of all revisions of a derived object."""
+    for one in engine.ledger.history(item.id) if item.revision > 1 else [item]:
+        yield from (passage.text for passage in passages_of(one))
+        yield from texts_in(one.payload) if isinstance(one, Source) else ()
