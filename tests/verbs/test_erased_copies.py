@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from space_parts import decide, note
+
 SENTENCE = "The vault code is zebra forty nine."
 README = f"# Vault\n\n{SENTENCE}\n\nIt opens at eight.\n"
 
@@ -113,3 +115,13 @@ def test_a_rewritten_description_is_not_trusted_more(space, repository):
 def channels(space):
     hits = space.query("search", input={"text": "repository python"}).hits
     return {hit.origin or hit.title: hit.trust for hit in hits}
+
+
+def test_the_receipt_lists_what_repeats_a_sentence(space):
+    quote = note(space, f"# Vault\n\n{SENTENCE} It opens at eight.", origin="vault.md")
+    cites = decide(space, f"Change it because {SENTENCE}", quote)
+    other = note(space, f"Bob wrote: {SENTENCE} Nothing else.", origin="other.md")["source_id"]
+    says = decide(space, SENTENCE, note(space, "Bob said so.", origin="bob.md"))
+    note(space, "The vault is green.", origin="green.md")
+    receipt = space.erase([quote["source_id"]])
+    assert receipt.repeated_in == tuple(sorted([cites, other, says]))

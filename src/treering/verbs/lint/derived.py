@@ -1,9 +1,11 @@
-"""Objects that Treering derived from files: they are erased with a file whose sentences they copied.
+"""Objects that repeat sentences of erased content.
 
-They are written again without these sentences, under new ids, because an erased object cannot have a revision.
+Those that Treering derived from files are erased, too; the others are listed in the receipt.
+
+Derived objects are written again without these sentences, under new ids, because an erased object has no revisions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.errors import TreeringError
@@ -11,11 +13,15 @@ from treering.core.filters import Compare
 from treering.core.objects import Node, Object, Source
 from treering.core.patch import AddLink, Create, Link
 from treering.ports.ledger import Selection
+from treering.ports.passages import Reach
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.copied import copies_from, derived_without, sentences_of, texts_in
+from treering.verbs.ingest.erased import MIN_CHARS, passages_with
 
+MAX_SENTENCES = 2_000
+"""Sentences that are searched in other objects, at about a millisecond each."""
 _REASON = "Written again without erased content."
 
 
@@ -69,6 +75,32 @@ def write_again(engine: Engine, derived: Derived) -> tuple[str, ...]:
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatedSentences:
+    """Objects that repeat erased sentences, and a note about sentences that were not searched."""
+
+    ids: frozenset[str] = frozenset()
+    unsearched: tuple[str, ...] = ()
+
+
+def repeated_sentences(engine: Engine, texts: Sequence[str], citing: Collection[str]) -> RepeatedSentences:
+    """Search current objects, and the knowledge that cited erased content, for its sentences."""
+    is_copied = copies_from(texts)
+    items = (engine.ledger.get(identity) for identity in engine.ledger.heads(citing))
+    ids = {item.id for item in items if any(map(is_copied, sentences_of(_passages(item))))}
+    sentences = [one for one in sentences_of(texts) if len(one) >= MIN_CHARS]
+    for sentence in sentences[:MAX_SENTENCES]:
+        hits = passages_with(engine.index, sentence, Reach("/", descend=True))
+        ids |= {hit.object_id for hit in hits or ()}
+    left = len(sentences) - MAX_SENTENCES
+    note = f"other objects with one of the last {left} sentences, which were not searched"
+    return RepeatedSentences(frozenset(ids), (note,) if left > 0 else ())
+
+
+def _passages(item: Object) -> Iterator[str]:
+    yield from (text for passage in passages_of(item) for text in (passage.title, passage.text))
+
+
 def _derived_objects(engine: Engine) -> Iterator[Source | Node]:
     """Yield the repository maps and the nodes that adapters made from files."""
     maps = engine.ledger.select(Selection(descend=True, types=("source",), where=Compare("kind", "eq", "repo")))
@@ -80,5 +112,5 @@ def _derived_objects(engine: Engine) -> Iterator[Source | Node]:
 def _texts_of(engine: Engine, item: Object) -> Iterator[str]:
     """Yield the texts of all revisions of a derived object."""
     for one in engine.ledger.history(item.id) if item.revision > 1 else [item]:
-        yield from (passage.text for passage in passages_of(one))
+        yield from _passages(one)
         yield from texts_in(one.payload) if isinstance(one, Source) else ()

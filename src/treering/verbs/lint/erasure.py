@@ -18,7 +18,7 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
-from treering.verbs.lint.derived import derived_from, write_again
+from treering.verbs.lint.derived import RepeatedSentences, derived_from, repeated_sentences, write_again
 from treering.verbs.naming import id_given
 
 _OUT_OF_REACH = (
@@ -44,7 +44,7 @@ class ErasureReceipt(Value):
     staled: tuple[str, ...]
     """Knowledge based on the erased objects: it is stale now. Erase it, too, if it repeats their words."""
     repeated_in: tuple[str, ...]
-    """Other objects with a segment of the same words."""
+    """Other objects with a segment of the same words, or with a sentence of the erased prose."""
     probes: tuple[Probe, ...]
     out_of_reach: tuple[str, ...]
     remaining: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def erase(
     if derived.before:
         patch = _patch_erasing(engine, [*named, *derived.before], reason)
         items += derived.before
-    citing = {one for item in items for one in engine.ledger.dependents(item.id)}
+    citing = {one for item in items for one in engine.ledger.dependents(item.id)} - {item.id for item in items}
     receipt, unmarked = erase_and_remember(
         engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated, copies=derived.sentences
     )
@@ -98,20 +98,24 @@ def erase(
     ids = tuple(item.id for item in items)
     try:
         proof = proof_of(engine, items, texts)
+        meant = [*sources, *(revision for revision in revisions if not isinstance(revision, Source))]
+        passages = (passage for revision in meant for passage in passages_of(revision))
+        repeating = repeated_sentences(engine, [one.text for one in passages if one.role == "prose"], citing)
     except TreeringError as error:
-        proof = Proof()
+        proof, repeating = Proof(), RepeatedSentences()
         remaining += (f"the proof: the search for erased content failed ({error.message})",)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
         sequence=receipt.sequence,
         staled=receipt.staled,
-        repeated_in=proof.repeated_in,
+        repeated_in=tuple(sorted({*proof.repeated_in, *repeating.ids})),
         probes=proof.probes,
         out_of_reach=(
             *_OUT_OF_REACH,
             *([] if is_meant else _origins(named)),
             *proof.reasons,
+            *repeating.unsearched,
             *([unmarked] if unmarked else []),
         ),
         remaining=remaining,
