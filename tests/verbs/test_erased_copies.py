@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from space_parts import decide, note
+from treering.ports.ledger import Selection
 
 SENTENCE = "The vault code is zebra forty nine."
 README = f"# Vault\n\n{SENTENCE}\n\nIt opens at eight.\n"
@@ -96,6 +97,18 @@ def test_an_earlier_description_is_erased_too(space, repository, tmp_path):
     read(space, repository)
     erase(space, "README.md", "opens at eight")
     assert not in_files(tmp_path)
+
+
+def test_knowledge_about_a_repository_refers_to_its_new_node(space, repository):
+    read(space, repository)
+    node = next(one for one in space.engine.ledger.select(Selection(types=("node",))) if one.kind == "repo")
+    quote = note(space, "The door is green.", origin="door.md")
+    known = decide(space, "Paint the door green", quote, subject_refs=[node.id])
+    receipt = erase(space, "README.md")
+    assert node.id in receipt.ids
+    new = next(one for one in space.engine.ledger.select(Selection(types=("node",))) if one.kind == "repo")
+    assert space.engine.ledger.get(known).subject_refs == (new.id,)
+    assert {link.type for link in space.engine.ledger.links(new.id)} >= {"part_of"}
 
 
 def test_an_erased_description_returns_on_request(space, repository):

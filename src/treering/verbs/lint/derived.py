@@ -5,13 +5,14 @@ Those that Treering derived from files are erased, too; the others are listed in
 Derived objects are written again without these sentences, under new ids, because an erased object has no revisions.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.errors import TreeringError
 from treering.core.filters import Compare
 from treering.core.objects import Node, Object, Source
-from treering.core.patch import AddLink, Create, Link
+from treering.core.patch import AddLink, Create, Link, Update
+from treering.core.writing.integrity import fields_naming, rename_references
 from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
 from treering.retrieval.index.passages import passages_of
@@ -35,6 +36,11 @@ class Derived:
     sentences: list[str] = field(default_factory=list)
     """The copied sentences, as the derived objects contain them."""
 
+    @property
+    def new_ids(self) -> dict[str, str]:
+        """The new id of each derived object."""
+        return {old.id: new.id for old, new in zip(self.before, self.after, strict=True)}
+
 
 def derived_from(engine: Engine, texts: Sequence[str], *, gone: Sequence[Object]) -> Derived:
     """Return the derived objects that copied sentences of texts in any revision, except those `gone` anyway."""
@@ -46,7 +52,7 @@ def derived_from(engine: Engine, texts: Sequence[str], *, gone: Sequence[Object]
             derived.sentences += copied
             derived.before.append(item)
             derived.after.append(derived_without(item, is_copied, engine.clock))
-    new = {old.id: one.id for old, one in zip(derived.before, derived.after, strict=True)}
+    new = derived.new_ids
     links = {link for item in derived.before for link in engine.ledger.links(item.id)}
     left = (link for link in links if ids.isdisjoint((link.source, link.target)))
     derived.links = [
@@ -67,9 +73,8 @@ def write_again(engine: Engine, derived: Derived) -> tuple[str, ...]:
             own = [Create(object=item) for item in derived.after if item.origin_channel == channel]
             author = engine.author.model_copy(update={"channel": channel})
             engine.ledger.commit(new_patch(engine, own, author=author, reason=_REASON).value)
-        if derived.links:
-            links = [AddLink(link=link) for link in derived.links]
-            engine.ledger.commit(new_patch(engine, links, author=engine.author, reason=_REASON).value)
+        if again := [*(AddLink(link=link) for link in derived.links), *_renaming(engine, derived.new_ids)]:
+            engine.ledger.commit(new_patch(engine, again, author=engine.author, reason=_REASON).value)
     except TreeringError as error:
         return (f"the repository map: it is missing until the repository is read again ({error.message})",)
     return ()
@@ -99,6 +104,18 @@ def repeated_sentences(engine: Engine, texts: Sequence[str], citing: Collection[
 
 def _passages(item: Object) -> Iterator[str]:
     yield from (text for passage in passages_of(item) for text in (passage.title, passage.text))
+
+
+def _renaming(engine: Engine, new_ids: Mapping[str, str]) -> Iterator[Update]:
+    """Yield updates of the objects that refer to derived objects, except as evidence."""
+    referrers = sorted({one for old in new_ids for one in engine.ledger.referrers(old)})
+    for identity in engine.ledger.heads(referrers):
+        item = engine.ledger.get(identity)
+        renamed = rename_references(item, new_ids)
+        names = [name for name in fields_naming(item, new_ids) if getattr(renamed, name) != getattr(item, name)]
+        if names:
+            changes = {name: getattr(renamed, name) for name in names}
+            yield Update(id=item.id, expected_revision=item.revision, changes=changes)
 
 
 def _derived_objects(engine: Engine) -> Iterator[Source | Node]:
