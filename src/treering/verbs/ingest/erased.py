@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
@@ -26,6 +26,7 @@ from treering.registry import brought
 from treering.retrieval.index.rounds import look_up, make_whole
 from treering.retrieval.text.analysis import terms_by_token
 from treering.verbs.engine import Engine
+from treering.verbs.ingest.copied import draft_without, nodes_without, plain, sentences_of
 from treering.verbs.ingest.segments import with_texts
 from treering.verbs.leases import held
 
@@ -92,6 +93,8 @@ class ErasedTexts:
         """
         if not self.marks:
             return draft, ErasedPart()
+        if draft.content_type == "repo_map":
+            return self._derived_without(draft)
         texts = [self.left_of(segment.text, draft.origin, role=segment.role) for segment in draft.segments]
         cut = [segment.text for segment, text in zip(draft.segments, texts, strict=True) if text != segment.text]
         if not cut:
@@ -107,8 +110,21 @@ class ErasedTexts:
             fingerprint=f"without erased {_mark(self.key, draft.fingerprint)}",
             segments=[_alone(segment) for segment in left.segments],
             metadata={name: value for name, value in draft.metadata.items() if name != "summary"},
-            nodes=[node for node in draft.nodes if normalise_text(node.name) not in erased],
+            nodes=nodes_without(
+                (node for node in draft.nodes if normalise_text(node.name) not in erased), self._is_copied
+            ),
         ), ErasedPart(len(cut), date)
+
+    def _derived_without(self, draft: SourceDraft) -> tuple[SourceDraft, ErasedPart]:
+        """Return a draft derived from files without the sentences that it copied from an erased one."""
+        left = draft_without(draft, self._is_copied)
+        if left == draft:
+            return draft, ErasedPart()
+        fingerprint = f"without erased {_mark(self.key, draft.fingerprint)}"
+        return replace(left, fingerprint=fingerprint), ErasedPart(len(draft.segments), self.last_day())
+
+    def _is_copied(self, sentence: str) -> bool:
+        return self._knows(_copy_mark(self.key, sentence))
 
     def left_of(self, text: str, origin: str, *, role: Role = "prose", at: datetime | None = None) -> str:
         """Return a text without erased passages, and without lines erased from the same origin.
@@ -146,26 +162,38 @@ def marks_of(sources: Iterable[Source], key: bytes, *, repeated: frozenset[str])
                 if len(normal) >= MIN_CHARS and passage not in repeated:
                     yield _mark(key, normal)
             yield from (_line_mark(key, source.origin, line) for line in text.split("\n") if line.strip())
+            yield from (_copy_mark(key, sentence) for sentence in sentences_of([text]))
 
 
 def erase_and_remember(
-    engine: Engine, sources: Sequence[Source], erase: Callable[[], _Done], *, repeated: frozenset[str]
+    engine: Engine,
+    sources: Sequence[Source],
+    erase: Callable[[], _Done],
+    *,
+    repeated: frozenset[str],
+    copies: Iterable[str] = (),
 ) -> tuple[_Done, str]:
     """Erase sources by `erase` and store their marks in its transaction.
 
     So a killed process leaves both or neither. If the job log has no such transactions, the marks are stored first,
     and removed if `erase` fails. Also return why the marks were not stored, or an empty text. `repeated` are the
-    passages that other sources also contain (`passages_elsewhere`). Errors of `erase` propagate.
+    passages that other sources also contain (`passages_elsewhere`), `copies` the sentences that derived objects copied.
+    Errors of `erase` propagate.
     """
     try:
-        return _erase_and_mark(engine, sources, erase, repeated=repeated)
+        return _erase_and_mark(engine, sources, erase, repeated=repeated, copies=copies)
     finally:
         for forget in brought("on_erased"):
             forget(engine)
 
 
 def _erase_and_mark(
-    engine: Engine, sources: Sequence[Source], erase: Callable[[], _Done], *, repeated: frozenset[str]
+    engine: Engine,
+    sources: Sequence[Source],
+    erase: Callable[[], _Done],
+    *,
+    repeated: frozenset[str],
+    copies: Iterable[str],
 ) -> tuple[_Done, str]:
     rows = engine.erasures
     if not sources:
@@ -176,7 +204,8 @@ def _erase_and_mark(
         key = engine.erasure_key()
     except OSError as error:
         return erase(), f"{_UNKNOWN}: no key ({error.strerror or error})"
-    new = dict.fromkeys(marks_of(sources, key, repeated=repeated), _day(engine.clock.now()))
+    marks = chain(marks_of(sources, key, repeated=repeated), (_copy_mark(key, one) for one in copies))
+    new = dict.fromkeys(marks, _day(engine.clock.now()))
     with _row_of(engine, rows) as row:
         changed = _with_marks(row, _name(key), {**row["keys"].get(_name(key), {}), **new})
         if isinstance(rows, JobsInCommits):
@@ -286,6 +315,11 @@ def _mark(key: bytes, text: str) -> str:
 def _line_mark(key: bytes, origin: str, line: str) -> str:
     # The blocks of a discussion count as one origin, because a message may be recorded again in another block.
     return _mark(key, f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}")
+
+
+def _copy_mark(key: bytes, sentence: str) -> str:
+    """Return the mark by which a sentence is recognized in objects derived from files, such as a repository map."""
+    return _mark(key, f"copied\n{plain(sentence)}")
 
 
 def _name(key: bytes) -> str:

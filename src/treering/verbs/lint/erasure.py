@@ -8,7 +8,7 @@ from pydantic import Field
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import Segment
 from treering.core.objects import Object, Source, title_of
-from treering.core.patch import Erase
+from treering.core.patch import Erase, Patch
 from treering.core.writing.draft import Erased
 from treering.ports.passages import Reach
 from treering.retrieval.index.passages import passages_of
@@ -18,6 +18,7 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
+from treering.verbs.lint.derived import RepeatedSentences, derived_from, repeated_sentences, write_again
 from treering.verbs.naming import id_given
 
 _OUT_OF_REACH = (
@@ -43,7 +44,7 @@ class ErasureReceipt(Value):
     staled: tuple[str, ...]
     """Knowledge based on the erased objects: it is stale now. Erase it, too, if it repeats their words."""
     repeated_in: tuple[str, ...]
-    """Other objects with a segment of the same words."""
+    """Other objects with a segment of the same words, or with a sentence of the erased prose."""
     probes: tuple[Probe, ...]
     out_of_reach: tuple[str, ...]
     remaining: tuple[str, ...] = ()
@@ -78,37 +79,52 @@ def erase(
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
         raise InvalidInput("No object ids to erase were given.", hint="Give object ids, such as src:01k….")
-    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in named)
-    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
+    patch = _patch_erasing(engine, named, reason)
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
     texts = {passage.text for revision in revisions for passage in passages_of(revision)}
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
     repeated = passages_elsewhere(engine, sources)
-    receipt, unmarked = erase_and_remember(engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated)
+    derived = derived_from(engine, [segment.excerpt for one in sources for segment in one.segments], gone=items)
+    if derived.before:
+        patch = _patch_erasing(engine, [*named, *derived.before], reason)
+        items += derived.before
+    citing = {one for item in items for one in engine.ledger.dependents(item.id)} - {item.id for item in items}
+    receipt, unmarked = erase_and_remember(
+        engine, sources, lambda: engine.ledger.commit(patch), repeated=repeated, copies=derived.sentences
+    )
     # The objects are erased now: later failures are reported in the receipt.
-    remaining = engine.ledger.compact()
+    remaining = (*write_again(engine, derived), *engine.ledger.compact())
     ids = tuple(item.id for item in items)
     try:
         proof = proof_of(engine, items, texts)
+        meant = [*sources, *(revision for revision in revisions if not isinstance(revision, Source))]
+        passages = (passage for revision in meant for passage in passages_of(revision))
+        repeating = repeated_sentences(engine, [one.text for one in passages if one.role == "prose"], citing)
     except TreeringError as error:
-        proof = Proof()
+        proof, repeating = Proof(), RepeatedSentences()
         remaining += (f"the proof: the search for erased content failed ({error.message})",)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
         sequence=receipt.sequence,
         staled=receipt.staled,
-        repeated_in=proof.repeated_in,
+        repeated_in=tuple(sorted({*proof.repeated_in, *repeating.ids})),
         probes=proof.probes,
         out_of_reach=(
             *_OUT_OF_REACH,
-            *([] if is_meant else _origins(items)),
+            *([] if is_meant else _origins(named)),
             *proof.reasons,
+            *repeating.unsearched,
             *([unmarked] if unmarked else []),
         ),
         remaining=remaining,
     )
+
+
+def _patch_erasing(engine: Engine, items: Sequence[Object], reason: str) -> Patch:
+    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
+    return new_patch(engine, erasing, author=engine.author, reason=reason).value
 
 
 def _with_segments(source: Source, is_meant: Callable[[Segment], bool] | None) -> Source:
