@@ -81,7 +81,7 @@ class _TextReader(HTMLParser, ABC):
         if not self._hidden:
             self._parts.append(data)
 
-    def parse_marked_section(self, i: int, report: int = 1) -> int:
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Skip `<![…>` as browsers do where the standard library raises `AssertionError` for an unknown name."""
         try:
             return super().parse_marked_section(i, report)
