@@ -31,6 +31,24 @@ class TestMarkdown(FormatContract):
         return lambda text: ("docs/a.md", f"---\ntitle: A\n---\n\n# A\n\n{text}\n\n## B\n\n- one\n".encode())
 
 
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("unreleased", "CHANGELOG.md"),
+        ("[Unreleased]", "CHANGELOG.md"),
+        ("v0.26.1", "CHANGELOG.md"),
+        ("1.2.0 (2026-01-31)", "CHANGELOG.md"),
+        ("Changes of Acme", "Changes of Acme"),
+        ("2.0 migration guide", "2.0 migration guide"),
+    ],
+)
+def test_heading_of_a_release_is_no_title_of_a_file(heading: str, title: str) -> None:
+    text = f"# {heading}\n\nRetries are capped.\n\n# v0.1.0\n\nFirst.\n".encode()
+    draft = draft_file(text, path="CHANGELOG.md", origin="o", commit=None, limits=ReadLimits())
+    assert isinstance(draft, SourceDraft)
+    assert draft.title == title
+
+
 class TestPython(FormatContract):
     @pytest.fixture
     def format_read(self) -> TextFormat:

@@ -43,6 +43,11 @@ def test_card_states_a_python_project(card_of):
     assert (card["tests"], card["docs"]) == (["tests/"], ["docs/"])
 
 
+def test_card_states_a_project_without_code(card_of):
+    card = card_of({"Cargo.toml": '[package]\nname = "tiny"\nversion = "0.3.0"\n', "guide.md": "# Guide\n"})
+    assert (card["name"], card["version"]) == ("tiny", "0.3.0")
+
+
 @pytest.mark.parametrize(
     ("lock", "declared", "test", "lint"),
     [

@@ -35,6 +35,18 @@ def read(path, data):
     return draft_file(data, path=path, origin=f"file:{path}", commit=None, limits=ReadLimits())
 
 
+@pytest.mark.parametrize("mark", ["<![", "<![\x1b[0m", "<![foo[ x]]>", "<![ x>"])
+def test_page_with_an_invalid_declaration_is_read(mark):
+    page = f"<html><body><p>Requests are retried.</p><p>{mark} never</p><p>They wait 60 s.</p></body></html>"
+    text = "\n".join(text for _, text in sections(read("page.html", page.encode())))
+    assert "Requests are retried." in text
+
+
+def test_damaged_document_is_reported_without_python_names():
+    failed = read("page.mhtml", made.mhtml_of(page_of("text")).replace(b"text/html", b"text/html; charset=\xff", 1))
+    assert "Error" not in getattr(failed, "why", "")
+
+
 def sections(draft):
     assert isinstance(draft, SourceDraft), draft
     return [(one.heading, one.text) for one in draft.segments]

@@ -65,6 +65,14 @@ def test_recording_prints_one_line(acme, arguments, receipt):
     assert printed(acme, *arguments) == f"{receipt} Undo with: treering undo\n"
 
 
+def test_receipt_of_a_whole_file_names_all_its_lines(acme):
+    parts = (f"## Part {part}\n\n{f'Sentence of part {part}. ' * 30}\n\n" for part in range(4))
+    (acme.folder / "guide.md").write_text(f"# Guide\n\n{''.join(parts)}")
+    receipt = printed(acme, "decide", "Follow the guide", "--because", "guide.md")
+    assert '(guide.md:3-17, 4 passages: "## Part 0")' in receipt
+    assert '(guide.md:3-9: "## Part 0")' in printed(acme, "decide", "Follow", "half", "--because", "guide.md:3-9")
+
+
 def test_brief_shows_what_was_recorded(acme):
     printed(acme, "rule", "No new dependencies", "--for", "src")
     printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")

@@ -77,6 +77,20 @@ class TestTrying:
         assert "Now stale: " in out
 
     @pytest.mark.parametrize(
+        "sentence",
+        [
+            "If a syntax should be in `acme` by default, open an issue.",
+            "Acme uses `less` by default.",
+            "`acme` without an option defaults to the server.",
+            "`acme` defaults to logging each call.",
+            "Values are `auto` (default) and `never`.",
+        ],
+    )
+    def test_it_asks_for_no_default_of_the_project_or_of_a_value(self, stage: Stage, sentence: str) -> None:
+        stage.write({"README.md": f"# acme\n\n## Retry budget\n\n{sentence}\n"})
+        assert 'search "how does retry budget work?"' in stage.done("try").out
+
+    @pytest.mark.parametrize(
         ("heading", "question"),
         [
             ("Using proxies", "how do I use proxies?"),

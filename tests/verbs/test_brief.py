@@ -179,6 +179,29 @@ def test_brief_begins_with_the_project_card(space, repository):
     )
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_brief_describes_the_project_on_the_branch_checked_out(space, repository, leads):
+    repository.git("checkout", "-q", "-b", "old")
+    older = '[project]\nname = "acme"\nversion = "0.1"\ndescription = "Sells rockets."\n'
+    repository.commit({"pyproject.toml": older}, message="Sell rockets")
+    repository.git("checkout", "-q", "main")
+    here = space.asked_from(repository.folder)
+    shown = {"old": "acme 0.1 – Sells rockets, Python  [pyproject.toml]"}
+    shown["main"] = "acme – Sells anvils, Python ≥ 3.10  [pyproject.toml]"
+    for branch in sorted(shown, reverse=leads) * 2:
+        repository.git("checkout", "-q", branch)
+        here.ingest("repo", input={"path": str(repository.folder)})
+        assert brief(here).lines[0] == shown[branch]
+    repository.commit({"more.md": "# More\n"}, message="More")
+    here.ingest("repo", input={"path": str(repository.folder)})
+    for branch, line in shown.items():
+        assert brief(here, at=branch).lines[0] == line
+        repository.git("checkout", "-q", branch)
+        assert brief(here).lines[0] == line
+        changes = here.query("context", input={"task": "what changed lately?"}).latest_commits
+        assert any("Sell rockets" in one for one in changes) == (branch == "old")
+
+
 def test_brief_names_the_folder_of_decision_records(space, repository):
     repository.commit({f"docs/adr/000{number}-use.md": "# Use it\n" for number in (1, 2)})
     space.ingest("repo", input={"path": str(repository.folder)})

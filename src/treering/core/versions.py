@@ -158,6 +158,13 @@ def places_of_branches(payload: Mapping[str, object]) -> dict[str, str]:
     return {str(name): str(one["place"]) for name, one in named if isinstance(one, Mapping) and one.get("place")}
 
 
+def payload_on(payload: Mapping[str, object], branch: str) -> dict[str, object]:
+    """Return the payload of a repository's map with the facts of one of its branches that was read."""
+    branches = payload.get("branches")
+    own = branches.get(branch) if isinstance(branches, Mapping) else None
+    return {**payload, **own} if isinstance(own, Mapping) else dict(payload)
+
+
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """The tree that an answer is about: a branch of a repository as it was read, and the differences from it.

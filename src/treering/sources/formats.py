@@ -233,13 +233,21 @@ def formats_here() -> Formats:
     return replace(own, documents=(*installed_formats(taken), *own.documents))
 
 
+_RELEASE = re.compile(
+    r"(?:\[?unreleased\b|(?:version |release )?\[?v?\d+\.\d+(?:\.\d+)?(?:-[\w.]+)?\]?(?=\s*(?:$|[-(–]))).*",
+    re.IGNORECASE,
+)
+"""A heading that names a release, such as `Unreleased` or `v1.2.0 (2026-01-31)`: the title of a section, not a file."""
+
+
 def _is_markdown(path: str, _head: bytes) -> bool:
     return is_markdown(path)
 
 
 def _cut_markdown(clean: CleanText) -> Cut:
     markup = outline_markdown(clean.text)
-    title = next((heading.name for heading in markup.headings if heading.level == 1), "")
+    first = next((heading.name for heading in markup.headings if heading.level == 1), "")
+    title = "" if _RELEASE.match(first) else first
     segments = segments_of_markdown(markup, clean.place(), max_chars=clean.max_chars)
     return Cut(segments, title=title, language="markdown")
 

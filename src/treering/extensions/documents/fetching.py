@@ -161,8 +161,8 @@ def answered(connection: HTTPConnection, path: str, headers: dict[str, str]) -> 
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse()
-    except HTTPException as error:
-        raise FetchRefused(f"its response is not valid HTTP ({type(error).__name__})") from None
+    except HTTPException:
+        raise FetchRefused("its response is not valid HTTP") from None
 
 
 AGENT = f"Treering/{version('treering')} (+https://pypi.org/project/treering/)"

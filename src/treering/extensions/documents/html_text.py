@@ -81,6 +81,13 @@ class _TextReader(HTMLParser, ABC):
         if not self._hidden:
             self._parts.append(data)
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Skip `<![…>` as browsers do where the standard library raises `AssertionError` for an unknown name."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
+
     @abstractmethod
     def _end(self, tag: str) -> None: ...
 

@@ -67,7 +67,7 @@ _MAX_WORDS = 12
 _WITHOUT_WORDS = "what is {}"
 _DEFAULT = re.compile(
     r"\b[Tt]he (?P<what>default(?: (?!if\b|remains\b|is\b|are\b)[\w`'-]+){1,5}) (?:is|are)\b|"
-    r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\b(?:defaults? to|by default|\(default)"
+    r"`(?P<name>-{0,2}(?!(?:True|False|None)`)[A-Za-z][\w-]{2,40})`[^.`\n]{0,60}\bdefaults to\b(?! \w+ing\b)"
 )
 _DOING = re.compile(
     r"(?:add|ask|avoid|bring|build|call|change|choose|configure|connect|create|customi[sz]e|debug|define|deploy|extend|"
@@ -214,6 +214,7 @@ class _Fact:
 
 def _facts(folder: Path) -> Iterator[_Fact]:
     """Yield the sentences of the README and the docs that state a limit or a default, if they are below a heading."""
+    project = _project_name(folder)
     for page in _pages(folder):
         text, heading = _text(page), ""
         for row in text.splitlines():
@@ -223,7 +224,7 @@ def _facts(folder: Path) -> Iterator[_Fact]:
             words = row.strip()
             after = (_other_number(words) or _opposite(words)) if heading and _FACT.match(words) else None
             if after and text.count(words) == 1 and _plain_words(words) >= _PLAIN_WORDS:
-                yield _Fact(_asked_for_default(words) or _asked(heading), _Change(page, words, after, 0))
+                yield _Fact(_asked_for_default(words, project) or _asked(heading), _Change(page, words, after, 0))
 
 
 def _pages(folder: Path) -> list[Path]:
@@ -257,7 +258,7 @@ def _question(folder: Path) -> str:
     """
     texts = list(map(_text, _pages(folder)))
     for text in texts:
-        if asked := _asked_for_default(text):
+        if asked := _asked_for_default(text, _project_name(folder)):
             return asked
     if heading := next(filter(None, (_plain_heading(one) for text in texts for one in _HEADING.finditer(text))), ""):
         return _asked(heading)
@@ -265,13 +266,18 @@ def _question(folder: Path) -> str:
     words = next((found["words"].split()[:_MAX_WORDS] for found in sentences), None)
     if words:
         return re.sub(r"[`*]", "", " ".join(words))
-    title = next(filter(None, map(_TITLE.search, texts)), None)
-    return _WITHOUT_WORDS.format(title["name"] if title else folder.name)
+    return _WITHOUT_WORDS.format(_project_name(folder))
 
 
-def _asked_for_default(text: str) -> str:
-    """Return a question about the first default in a text; empty if there is none."""
-    match = _DEFAULT.search(text)
+def _project_name(folder: Path) -> str:
+    """Return the first title of one word in the README and the docs, else the name of the folder."""
+    title = next(filter(None, map(_TITLE.search, map(_text, _pages(folder)))), None)
+    return title["name"] if title else folder.name
+
+
+def _asked_for_default(text: str, project: str) -> str:
+    """Return a question about the first default in a text, other than of the project itself; empty if there is none."""
+    match = next((one for one in _DEFAULT.finditer(text) if one["name"] != project), None)
     what = (match["what"] or f"default of {match['name']}") if match else ""
     return f"what is the {what.replace('`', '')}?" if what else ""
 

@@ -109,7 +109,7 @@ class Archive:
             with self._archive.open(info) as member:
                 data = member.read(most + 1)
         except _BROKEN as error:
-            return Refused(f"it cannot be unpacked ({str(error)[:_SHOWN] or type(error).__name__})")
+            return Refused(f"it cannot be unpacked{_reason(error)}")
         if len(data) > most:
             return Refused(f"its unpacked size exceeds the limit of {most:,} bytes")
         self._left -= len(data)
@@ -129,6 +129,10 @@ def leads_out(name: str) -> bool:
     return bool(_OUTSIDE.search(name))
 
 
+def _reason(error: Exception) -> str:
+    return f" ({str(error)[:_SHOWN]})" if str(error) else ""
+
+
 def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
     """Open a zip file."""
     try:
@@ -136,7 +140,7 @@ def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
             return Refused("its list of members is too long")
         archive = ZipFile(stream)
     except _BROKEN as error:
-        return Refused(f"it is not a valid zip file ({str(error)[:_SHOWN] or type(error).__name__})")
+        return Refused(f"it is not a valid zip file{_reason(error)}")
     if len(archive.infolist()) > bounds.max_members:
         return Refused(f"it has more than {bounds.max_members:,} members")
     return Archive(archive, bounds)

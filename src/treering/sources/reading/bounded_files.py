@@ -18,6 +18,7 @@ from treering.sources.reading.folder import open_regular, read_at_most
 MAX_FILE_BYTES = 5_000_000
 MAX_DEPTH = 64
 """The maximum nesting of lists and objects."""
+OUT_OF_RANGE = "it has a number or date out of range"
 TOO_DEEP = "it is nested more than {} levels deep"
 
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
@@ -75,8 +76,8 @@ def parse_json(text: str, *, unique_keys: bool = False) -> object:
         raise ValueError(TOO_DEEP.format(MAX_DEPTH)) from None
     except WrittenTwice:
         raise
-    except ValueError as error:
-        raise ValueError(out_of_range(error)) from None
+    except ValueError:  # Python's message may quote the value
+        raise ValueError(OUT_OF_RANGE) from None
     _check_depth(data)
     return data
 
@@ -93,8 +94,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise
     except RecursionError:
         raise ValueError(TOO_DEEP.format(MAX_DEPTH)) from None
-    except ValueError as error:
-        raise ValueError(out_of_range(error)) from None
+    except ValueError:  # Python's message may quote the value
+        raise ValueError(OUT_OF_RANGE) from None
     _check_depth(data)
     return data
 
@@ -107,11 +108,6 @@ def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         duplicate = next(name for name in names if names.count(name) > 1)
         raise WrittenTwice(f"an object contains the key {duplicate!r} twice")
     return mapping
-
-
-def out_of_range(error: Exception) -> str:
-    """Return the error for a number or date that cannot be converted, without Python's message, which may quote it."""
-    return f"it has a number or date out of range ({type(error).__name__})"
 
 
 def _inside(file: Path, below: Path | None) -> Path:

@@ -12,9 +12,9 @@ from treering.core.errors import InvalidInput
 from treering.sources.reading.bounded_files import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
+    OUT_OF_RANGE,
     TOO_DEEP,
     once,
-    out_of_range,
     parse_json,
     parse_toml,
     read_text_file,
@@ -61,8 +61,8 @@ def parse_yaml(text: str, *, aliases: bool = True, unique_keys: bool = False, ma
         raise MalformedYaml(f"{error.problem or 'it is malformed'}{place}") from None
     except yaml.YAMLError:
         raise MalformedYaml("it has characters that YAML does not allow") from None
-    except OverflowError as error:
-        raise ValueError(out_of_range(error)) from None
+    except OverflowError:
+        raise ValueError(OUT_OF_RANGE) from None
     return data
 
 

@@ -35,6 +35,9 @@ _FILES = ("file", "repo")
 """Schemes of origins with the path of a file."""
 _OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
+_NOTHING_TO_SHOW = (
+    "Nothing to show yet: no rule, decision or work item is recorded, and no repository with a manifest was read."
+)
 _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
@@ -81,7 +84,7 @@ def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) 
 
     if not report.text:
         if not report.warnings:
-            yield line("Nothing here yet: no project was read, and no rule, decision or work item is recorded.")
+            yield line(_NOTHING_TO_SHOW)
     elif fenced:
         yield line(report.text)
     else:

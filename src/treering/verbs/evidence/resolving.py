@@ -13,8 +13,9 @@ from pydantic import Field
 
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, shown
+from treering.core.counting import counted_things
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef, Lines, Segment, Turn, place_in, short_place, united
+from treering.core.evidence import EvidenceRef, Lines, Locator, Segment, Turn, place_in, short_place, united
 from treering.core.filters import Compare
 from treering.core.objects import Source
 from treering.ports.ledger import Head, SourceState, noted
@@ -69,8 +70,10 @@ class ResolvedEvidence(Value):
 
     @property
     def remark(self) -> str:
-        """Such as `uncommitted`, or `as before` for inherited evidence; usually empty."""
-        remarks = {"uncommitted": self.uncommitted, "as before": self.inherited}
+        """Such as `7 passages`, `uncommitted`, or `as before` for inherited evidence; usually empty."""
+        several = len(self.refs) > 1 and not any(ref.together for ref in self.refs)
+        passages = counted_things(len(self.refs), "passage")
+        remarks = {passages: several, "uncommitted": self.uncommitted, "as before": self.inherited}
         return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 
@@ -307,7 +310,7 @@ class Resolver:
         words = quote or "\n\n".join(one.excerpt for one in cited)
         return ResolvedEvidence(
             given=text,
-            place=place or place_in(first, source.origin),
+            place=place or place_in(_span([one.locator for one in cited]), source.origin),
             source_id=source.id,
             segment_ids=tuple(one.segment_id for one in cited),
             quote=words,
@@ -484,6 +487,14 @@ def _quoted_lines(sought: str, segment: Segment) -> Iterator[tuple[int, int]]:
         first, last = (words[bisect_right(starts, place) - 1][1] for place in (at, at + len(sought) - 1))
         yield first, last
         at = text.find(sought, starts[bisect_right(starts, at + len(sought) - 1)])
+
+
+def _span(places: Sequence[Locator]) -> Locator:
+    """Return the lines from the first to the last place; the first place if not all are lines."""
+    lines = [one for one in places if isinstance(one, Lines)]
+    if len(lines) < len(places):
+        return places[0]
+    return lines[0].model_copy(update={"start": min(one.start for one in lines), "end": max(one.end for one in lines)})
 
 
 def _part_of(segment: Segment, within: Mapping[str, tuple[int, int]] | None) -> tuple[int, int] | None:

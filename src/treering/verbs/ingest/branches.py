@@ -1,6 +1,7 @@
 """The contents of a source on the branches of a repository after one branch was read."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from treering.core.evidence import EvidenceRef, Lines, Locator, Segment, SegmentPlace
@@ -8,6 +9,9 @@ from treering.core.objects import Source
 from treering.core.versions import HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import BranchRead
 from treering.verbs.ingest.segments import Carried
+
+_OF_BRANCH = ("card", "latest_commits")
+"""Fields of a repository's map that are stored for each branch."""
 
 
 def read_of(origin: str, reads: Iterable[BranchRead]) -> BranchRead | None:
@@ -144,12 +148,27 @@ def branches_gone(read: BranchRead) -> frozenset[str]:
     ) - {read.branch}
 
 
-def branch_payload(read: BranchRead, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Return the payload fields of a repository's map about the branches after a reading."""
+def branch_payload(
+    read: BranchRead, gone: Collection[str] = (), drawn: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the payload fields of a repository's map about the branches after a reading.
+
+    `drawn`: the payload of the map just drawn. The fields of the map itself describe the leading branch, so some fields
+    of another branch are stored with that branch.
+    """
     commits = {**known_branches(read.known), read.branch: read.commit}
     places = {**dict.fromkeys(commits, read.place), **places_of_branches(read.known), read.branch: read.place}
-    branches = {name: {"commit": commits[name], "place": places[name]} for name in commits if name not in gone}
-    return {"branches": branches, "leading": leading_after(read, gone)}
+    stored, leading = read.known.get("branches"), leading_after(read, gone)
+    own = {**stored} if isinstance(stored, Mapping) else {}
+    if drawn:
+        fields = _OF_BRANCH if read.branch != leading else ()
+        own[read.branch] = {field: drawn[field] for field in fields if field in drawn}
+    branches = {
+        name: {**own.get(name, {}), "commit": commits[name], "place": places[name]}
+        for name in commits
+        if name not in gone
+    }
+    return {"branches": branches, "leading": leading}
 
 
 def restricted(before: Source, versions: HeldContents) -> Carried:

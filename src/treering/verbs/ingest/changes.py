@@ -320,7 +320,7 @@ class SourceChanges:
     def _fields(self, draft: SourceDraft, versions: HeldContents, before: Source | None = None) -> dict[str, Any]:
         """Return the fields of a source. If it represents other contents than those read, most stay unchanged."""
         read = read_of(draft.origin, self._branches)
-        payload = branch_payload(read) if read and draft.origin == read.root else {}
+        payload = branch_payload(read, drawn=draft.payload) if read and draft.origin == read.root else {}
         if before and versions.fingerprints[0] != draft.fingerprint:
             return {"origin": draft.origin, "fingerprint": versions.text, "payload": {**before.payload, **payload}}
         return {

@@ -13,6 +13,7 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
+from treering.core.versions import payload_on
 from treering.ports.ledger import Altered, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
@@ -162,9 +163,11 @@ def _shortened(
 
 
 def repository_of(call: Call, altered: Altered) -> Source | None:
-    """Return the map of the repository asked from; without one the only repository of the space."""
+    """Return the map of the repository asked from, for its tree; without one the only repository of the space."""
     if call.tree:
-        return next((one for one in maps_of(call.engine, call.scope) if one.origin == call.tree.view.root), None)
+        view = call.tree.view
+        repository = next((one for one in maps_of(call.engine, call.scope) if one.origin == view.root), None)
+        return repository and repository.model_copy(update={"payload": payload_on(repository.payload, view.branch)})
     maps = list(repository_maps(call.engine.ledger, call.scope, descend=True, altered=altered))
     return maps[0] if len(maps) == 1 else None
 

@@ -81,7 +81,8 @@ def draw_card(
     """
     paths = {entry.path for entry in entries}
     languages = main_languages(entries)
-    named = dict.fromkeys(path for language in languages for path in MANIFESTS if is_about(path, [language]))
+    by_language = (path for language in languages for path in MANIFESTS if is_about(path, [language]))
+    named = dict.fromkeys(by_language if languages else MANIFESTS)
     manifests = {path: read_manifest(path, texts[path]) for path in named if path in texts}
     members = [folder for folder in _member_folders(texts) if any(f"{folder}/{path}" in texts for path in named)]
     parts = [
