@@ -724,6 +724,8 @@ def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
         ("a.js", "const a = await import('./a')\n", ["i ./a#"]),
         ("a.go", 'package a\n\nimport m "x.org/y"\n\nfunc F() { m.Go() }\n', ["i x.org/y#", "c x.org/y#Go"]),
         ("a.rs", "use crate::a::{self, B};\nfn f() { B::n() }\n", ["i crate::a#", "i crate::a#B", "c crate::a#B.n"]),
+        ("a.rs", "fn f(a: Option<Repo>) -> Vec<String> {}\n", ["u ?#Repo"]),
+        ("a.rs", "use crate::a::Option;\nfn f(a: Option) {}\n", ["i crate::a#Option", "u crate::a#Option"]),
         ("a.rs", "mod b;\nfn f() { crate::c::d(); }\n", ["i self::b#", "c crate::c#d"]),
         ("A.java", "import static a.B.*;\nimport a.C;\nclass A { int x=C.g(); }", ["i a.B#*", "i a.C#C", "c a.C#C.g"]),
         ("a.php", "<?php\nuse A\\{B, C as D};\nnew D();\n", ["i A\\B#B", "i A\\C#C", "c A\\C#C"]),

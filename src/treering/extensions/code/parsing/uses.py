@@ -201,7 +201,8 @@ class _File:
 
     def _elsewhere(self, parts: Sequence[str], how: How, *, called: bool) -> CodeUse | None:
         head = parts[0]
-        if self.language in _TYPED and head[0].isupper() and len(head) > 2:
+        is_type = self.language in _TYPED and head[0].isupper() and len(head) > 2
+        if is_type and not (self.language == "rust" and head in _RUST_PRELUDE):
             return CodeUse(how, ANYWHERE, ".".join(parts))
         if len(parts) > 1:
             return _member(parts[-1], called=called)
@@ -214,6 +215,11 @@ class _File:
         return CodeUse(how, self.stars[0], head) if self.stars and self.language == "python" else None
 
 
+_RUST_PRELUDE = frozenset({"Box", "Option", "String", "Vec"})
+"""Types known without an import. A file that implements a trait for one does not define it.
+
+`Result` is left out: many projects define their own, and import it with `*`.
+"""
 _INSTANCE = "\0"
 """A placeholder for the class around a use until its line is known."""
 
