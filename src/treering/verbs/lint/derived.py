@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from treering.core.errors import TreeringError
 from treering.core.filters import Compare
 from treering.core.objects import Node, Object, Source
-from treering.core.patch import AddLink, Create, Link, Update
+from treering.core.patch import AddLink, Create, Link, Operation, Update
 from treering.core.writing.integrity import fields_naming, rename_references
 from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
@@ -73,7 +73,9 @@ def write_again(engine: Engine, derived: Derived) -> tuple[str, ...]:
             own = [Create(object=item) for item in derived.after if item.origin_channel == channel]
             author = engine.author.model_copy(update={"channel": channel})
             engine.ledger.commit(new_patch(engine, own, author=author, reason=_REASON).value)
-        if again := [*(AddLink(link=link) for link in derived.links), *_renaming(engine, derived.new_ids)]:
+        again: list[Operation] = [AddLink(link=link) for link in derived.links]
+        again += _renaming(engine, derived.new_ids)
+        if again:
             engine.ledger.commit(new_patch(engine, again, author=engine.author, reason=_REASON).value)
     except TreeringError as error:
         return (f"the repository map: it is missing until the repository is read again ({error.message})",)
