@@ -118,6 +118,18 @@ def test_an_erased_description_returns_on_request(space, repository):
     assert found(space)
 
 
+def test_a_description_outlives_the_erasure_of_a_note_that_quotes_it(space, repository):
+    read(space, repository)
+    quote = note(space, SENTENCE, origin="quote.md")["source_id"]
+    receipt = space.erase([quote])
+    assert receipt.ids == (quote,)
+    assert len(receipt.repeated_in) == 3
+    (repository / "src" / "lock.py").write_text('"""Closes the door."""\n')
+    commit(repository)
+    read(space, repository)
+    assert found(space)
+
+
 def test_a_rewritten_description_is_not_trusted_more(space, repository):
     read(space, repository)
     before = channels(space)
