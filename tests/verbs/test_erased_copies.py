@@ -1,5 +1,6 @@
 """Erasure of sentences that Treering copied from a file into objects derived from it."""
 
+import json
 import subprocess
 
 import pytest
@@ -109,6 +110,17 @@ def test_knowledge_about_a_repository_refers_to_its_new_node(space, repository):
     new = next(one for one in space.engine.ledger.select(Selection(types=("node",))) if one.kind == "repo")
     assert space.engine.ledger.get(known).subject_refs == (new.id,)
     assert {link.type for link in space.engine.ledger.links(new.id)} >= {"part_of"}
+
+
+def test_a_summary_from_an_api_description_is_erased_with_it(space, repository, tmp_path):
+    info = {"title": "Door", "version": "1", "summary": "The zebra opens the door"}
+    (repository / "openapi.json").write_text(json.dumps({"openapi": "3.0.0", "info": info, "paths": {}}))
+    (repository / "README.md").unlink()
+    commit(repository)
+    read(space, repository)
+    assert in_files(tmp_path)
+    erase(space, "openapi.json")
+    assert not in_files(tmp_path)
 
 
 def test_an_erased_description_returns_on_request(space, repository):

@@ -5,7 +5,7 @@ Those that Treering derived from files are erased, too; the others are listed in
 Derived objects are written again without these sentences, under new ids, because an erased object has no revisions.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.errors import TreeringError
@@ -123,23 +123,15 @@ def _renaming(engine: Engine, new_ids: Mapping[str, str]) -> Iterator[Update]:
 
 
 def _derived_objects(engine: Engine, gone: Sequence[Object]) -> Iterator[Source | Node]:
-    """Yield the maps of the repositories of erased files, and the nodes that adapters made from either."""
-    roots = tuple({root_of(item.origin) for item in gone if isinstance(item, Source)})
+    """Yield the maps of the repositories of erased files, and the nodes that adapters made from files."""
+    roots = tuple({root_of(one.origin) for one in gone if isinstance(one, Source) and one.origin_channel == "adapter"})
+    if not roots:
+        return
     where = And((Compare("kind", "eq", "repo"), Compare("origin", "in", roots)))
-    maps = [*engine.ledger.select(Selection(descend=True, types=("source",), where=where))] if roots else []
+    maps = engine.ledger.select(Selection(descend=True, types=("source",), where=where))
+    nodes = engine.ledger.select(Selection(descend=True, types=("node",), where=Compare("channel", "eq", "adapter")))
     yield from (one for one in maps if isinstance(one, Source) and one.content_type == "repo_map")
-    near = _linked(engine, {item.id for item in (*gone, *maps)})
-    for identity in sorted(near | _linked(engine, near)):
-        node = engine.ledger.get(identity)
-        if isinstance(node, Node) and node.origin_channel == "adapter":
-            yield node
-
-
-def _linked(engine: Engine, identities: Set[str]) -> Set[str]:
-    """Return the ids of nodes that are linked to objects."""
-    links = (link for identity in identities for link in engine.ledger.links(identity))
-    ends = {end for link in links for end in (link.source, link.target)}
-    return {identity for identity, head in engine.ledger.heads(ends).items() if head.type == "node"}
+    yield from (one for one in nodes if isinstance(one, Node))
 
 
 def _texts_of(engine: Engine, item: Object) -> Iterator[str]:
