@@ -1,5 +1,6 @@
 """Erasure of sentences that Treering copied from a file into objects derived from it."""
 
+import json
 import subprocess
 
 import pytest
@@ -111,10 +112,33 @@ def test_knowledge_about_a_repository_refers_to_its_new_node(space, repository):
     assert {link.type for link in space.engine.ledger.links(new.id)} >= {"part_of"}
 
 
+def test_a_summary_from_an_api_description_is_erased_with_it(space, repository, tmp_path):
+    info = {"title": "Door", "version": "1", "summary": "The zebra opens the door"}
+    (repository / "openapi.json").write_text(json.dumps({"openapi": "3.0.0", "info": info, "paths": {}}))
+    (repository / "README.md").unlink()
+    commit(repository)
+    read(space, repository)
+    assert in_files(tmp_path)
+    erase(space, "openapi.json")
+    assert not in_files(tmp_path)
+
+
 def test_an_erased_description_returns_on_request(space, repository):
     read(space, repository)
     erase(space, "README.md")
     read(space, repository, again=True)
+    assert found(space)
+
+
+def test_a_description_outlives_the_erasure_of_a_note_that_quotes_it(space, repository):
+    read(space, repository)
+    quote = note(space, SENTENCE, origin="quote.md")["source_id"]
+    receipt = space.erase([quote])
+    assert receipt.ids == (quote,)
+    assert len(receipt.repeated_in) == 3
+    (repository / "src" / "lock.py").write_text('"""Closes the door."""\n')
+    commit(repository)
+    read(space, repository)
     assert found(space)
 
 

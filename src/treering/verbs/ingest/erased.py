@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, groupby, islice
 from typing import Any, TypeVar
@@ -111,20 +112,21 @@ class ErasedTexts:
             segments=[_alone(segment) for segment in left.segments],
             metadata={name: value for name, value in draft.metadata.items() if name != "summary"},
             nodes=nodes_without(
-                (node for node in draft.nodes if normalise_text(node.name) not in erased), self._is_copied
+                (node for node in draft.nodes if normalise_text(node.name) not in erased),
+                partial(self._is_copied, root_of(draft.origin)),
             ),
         ), ErasedPart(len(cut), date)
 
     def _derived_without(self, draft: SourceDraft) -> tuple[SourceDraft, ErasedPart]:
         """Return a draft derived from files without the sentences that it copied from an erased one."""
-        left = draft_without(draft, self._is_copied)
+        left = draft_without(draft, partial(self._is_copied, root_of(draft.origin)))
         if left == draft:
             return draft, ErasedPart()
         fingerprint = f"without erased {_mark(self.key, draft.fingerprint)}"
         return replace(left, fingerprint=fingerprint), ErasedPart(len(draft.segments), self.last_day())
 
-    def _is_copied(self, sentence: str) -> bool:
-        return self._knows(_copy_mark(self.key, sentence))
+    def _is_copied(self, root: str, sentence: str) -> bool:
+        return self._knows(_copy_mark(self.key, root, sentence))
 
     def left_of(self, text: str, origin: str, *, role: Role = "prose", at: datetime | None = None) -> str:
         """Return a text without erased passages, and without lines erased from the same origin.
@@ -162,7 +164,7 @@ def marks_of(sources: Iterable[Source], key: bytes, *, repeated: frozenset[str])
                 if len(normal) >= MIN_CHARS and passage not in repeated:
                     yield _mark(key, normal)
             yield from (_line_mark(key, source.origin, line) for line in text.split("\n") if line.strip())
-            yield from (_copy_mark(key, sentence) for sentence in sentences_of([text]))
+            yield from (_copy_mark(key, root_of(source.origin), one) for one in sentences_of([text]))
 
 
 def erase_and_remember(
@@ -204,7 +206,10 @@ def _erase_and_mark(
         key = engine.erasure_key()
     except OSError as error:
         return erase(), f"{_UNKNOWN}: no key ({error.strerror or error})"
-    marks = chain(marks_of(sources, key, repeated=repeated), (_copy_mark(key, one) for one in copies))
+    roots = {root_of(source.origin) for source in sources}
+    marks = chain(
+        marks_of(sources, key, repeated=repeated), (_copy_mark(key, root, one) for one in copies for root in roots)
+    )
     new = dict.fromkeys(marks, _day(engine.clock.now()))
     with _row_of(engine, rows) as row:
         changed = _with_marks(row, _name(key), {**row["keys"].get(_name(key), {}), **new})
@@ -317,9 +322,14 @@ def _line_mark(key: bytes, origin: str, line: str) -> str:
     return _mark(key, f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}")
 
 
-def _copy_mark(key: bytes, sentence: str) -> str:
-    """Return the mark by which a sentence is recognized in objects derived from files, such as a repository map."""
-    return _mark(key, f"copied\n{plain(sentence)}")
+def root_of(origin: str) -> str:
+    """Return the origin of the repository or folder of a file."""
+    return origin.partition("#")[0]
+
+
+def _copy_mark(key: bytes, root: str, sentence: str) -> str:
+    """Return the mark by which a sentence is recognized in objects derived from the files of a root."""
+    return _mark(key, f"copied from {root}\n{plain(sentence)}")
 
 
 def _name(key: bytes) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.errors import TreeringError
-from treering.core.filters import Compare
+from treering.core.filters import And, Compare
 from treering.core.objects import Node, Object, Source
-from treering.core.patch import AddLink, Create, Link, Update
+from treering.core.patch import AddLink, Create, Link, Operation, Update
 from treering.core.writing.integrity import fields_naming, rename_references
 from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
@@ -19,7 +19,7 @@ from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.copied import copies_from, derived_without, sentences_of, texts_in
-from treering.verbs.ingest.erased import MIN_CHARS, passages_with
+from treering.verbs.ingest.erased import MIN_CHARS, passages_with, root_of
 
 MAX_SENTENCES = 2_000
 """Sentences that are searched in other objects, at about a millisecond each."""
@@ -31,33 +31,35 @@ class Derived:
     """Derived objects that copied erased sentences, and the objects that replace them."""
 
     before: list[Object] = field(default_factory=list)
-    after: list[Source | Node] = field(default_factory=list)
+    after: dict[str, Source | Node] = field(default_factory=dict)
+    """By old id. Objects that were archived are not written again."""
     links: list[Link] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     """The copied sentences, as the derived objects contain them."""
 
     @property
     def new_ids(self) -> dict[str, str]:
-        """The new id of each derived object."""
-        return {old.id: new.id for old, new in zip(self.before, self.after, strict=True)}
+        """The new ids by old id."""
+        return {old: new.id for old, new in self.after.items()}
 
 
 def derived_from(engine: Engine, texts: Sequence[str], *, gone: Sequence[Object]) -> Derived:
     """Return the derived objects that copied sentences of texts in any revision, except those `gone` anyway."""
     derived, ids = Derived(), {item.id for item in gone}
     is_copied = copies_from(texts)
-    for item in _derived_objects(engine) if texts else ():
+    for item in _derived_objects(engine, gone) if texts else ():
         copied = [one for one in sentences_of(_texts_of(engine, item)) if is_copied(one)]
         if copied and item.id not in ids:
             derived.sentences += copied
             derived.before.append(item)
-            derived.after.append(derived_without(item, is_copied, engine.clock))
-    new = derived.new_ids
+            if item.status == "active":
+                derived.after[item.id] = derived_without(item, is_copied, engine.clock)
+    new, erased = derived.new_ids, ids.union(item.id for item in derived.before)
     links = {link for item in derived.before for link in engine.ledger.links(item.id)}
-    left = (link for link in links if ids.isdisjoint((link.source, link.target)))
     derived.links = [
         Link(type=one.type, source=new.get(one.source, one.source), target=new.get(one.target, one.target))
-        for one in left
+        for one in links
+        if (erased - new.keys()).isdisjoint((one.source, one.target))
     ]
     return derived
 
@@ -67,13 +69,15 @@ def write_again(engine: Engine, derived: Derived) -> tuple[str, ...]:
 
     This is a patch of its own, because the channel of the erasure may be trusted more.
     """
-    channels = dict.fromkeys(item.origin_channel for item in derived.after)
+    channels = dict.fromkeys(item.origin_channel for item in derived.after.values())
     try:
         for channel in channels:
-            own = [Create(object=item) for item in derived.after if item.origin_channel == channel]
+            own = [Create(object=item) for item in derived.after.values() if item.origin_channel == channel]
             author = engine.author.model_copy(update={"channel": channel})
             engine.ledger.commit(new_patch(engine, own, author=author, reason=_REASON).value)
-        if again := [*(AddLink(link=link) for link in derived.links), *_renaming(engine, derived.new_ids)]:
+        again: list[Operation] = [AddLink(link=link) for link in derived.links]
+        again += _renaming(engine, derived.new_ids)
+        if again:
             engine.ledger.commit(new_patch(engine, again, author=engine.author, reason=_REASON).value)
     except TreeringError as error:
         return (f"the repository map: it is missing until the repository is read again ({error.message})",)
@@ -118,12 +122,16 @@ def _renaming(engine: Engine, new_ids: Mapping[str, str]) -> Iterator[Update]:
             yield Update(id=item.id, expected_revision=item.revision, changes=changes)
 
 
-def _derived_objects(engine: Engine) -> Iterator[Source | Node]:
-    """Yield the repository maps and the nodes that adapters made from files."""
-    maps = engine.ledger.select(Selection(descend=True, types=("source",), where=Compare("kind", "eq", "repo")))
-    nodes = engine.ledger.select(Selection(descend=True, types=("node",)))
+def _derived_objects(engine: Engine, gone: Sequence[Object]) -> Iterator[Source | Node]:
+    """Yield the maps of the repositories of erased files, and the nodes that adapters made from files."""
+    roots = tuple({root_of(one.origin) for one in gone if isinstance(one, Source) and one.origin_channel == "adapter"})
+    if not roots:
+        return
+    where = And((Compare("kind", "eq", "repo"), Compare("origin", "in", roots)))
+    maps = engine.ledger.select(Selection(descend=True, types=("source",), where=where))
+    nodes = engine.ledger.select(Selection(descend=True, types=("node",), where=Compare("channel", "eq", "adapter")))
     yield from (one for one in maps if isinstance(one, Source) and one.content_type == "repo_map")
-    yield from (one for one in nodes if isinstance(one, Node) and one.origin_channel == "adapter")
+    yield from (one for one in nodes if isinstance(one, Node))
 
 
 def _texts_of(engine: Engine, item: Object) -> Iterator[str]:
