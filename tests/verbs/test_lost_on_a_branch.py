@@ -749,3 +749,43 @@ def test_deleted_branch_returns_what_an_earlier_version_superseded(space, reposi
     assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
     assert space.engine.ledger.links(three) == []
     space.engine.ledger.verify()
+
+
+# Evidence with several passages.
+
+
+CHECKLIST = "# Checklist\n\nFor each release.\n\n## Tag\n\nCreate a tag.\n\n## Publish\n\nPublish the crate.\n"
+
+
+@pytest.fixture
+def checklist(space, tmp_path):
+    """A repository with a checklist of several passages, and a decision based on all of it."""
+    made = Scratch(tmp_path / "release")
+    made.commit({"checklist.md": CHECKLIST})
+    add(space, made)
+    space.decide("Releases follow the checklist", because=["checklist.md"])
+    return made
+
+
+def edit_checklist(space, repository):
+    """Read an uncommitted edit of one passage."""
+    repository.write("checklist.md", CHECKLIST.replace("a tag", "a signed tag"))
+    return add_work_tree(space, repository)
+
+
+def add_work_tree(space, repository):
+    return space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+
+
+def test_reading_an_edit_of_one_cited_passage_warns_at_once(space, checklist):
+    report = edit_checklist(space, checklist)
+    assert "Part of the evidence for 'Releases follow the checklist' changed. See lint." in report.warnings
+    assert len(partly_changed(space)) == 1
+
+
+def test_knowledge_is_whole_again_after_an_edit_is_reverted(space, checklist):
+    edit_checklist(space, checklist)
+    checklist.git("checkout", "-q", "checklist.md")
+    report = add_work_tree(space, checklist)
+    assert not report.warnings
+    assert not partly_changed(space)

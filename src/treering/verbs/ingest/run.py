@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from treering.core.characters import named
 from treering.core.errors import Corrupt, TreeringError, Unavailable
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import (
@@ -174,6 +175,7 @@ class Run:
             self._return_undone()
             self._reactivate()
             self._note_lost()
+            self._note_partly_lost()
             self._link_nodes()
             self._note_erased()
             self._show(number)
@@ -418,6 +420,13 @@ class Run:
             notes = notes_of_objects(AskedTree(view), ledger, live.values())
             gone = (one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run)
             self.account.staled += gone
+
+    def _note_partly_lost(self) -> None:
+        """Warn about knowledge that lost part of its evidence and is still current."""
+        heads = self._engine.ledger.heads(dict.fromkeys(self._writer.partly_lost))
+        for identity, head in heads.items():
+            if head.status in CURRENT["knowledge"] and identity not in self.account.staled:
+                self.account.warnings.append(f"Part of the evidence for {named(head.title)} changed. See lint.")
 
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
