@@ -272,7 +272,7 @@ def archive_unmerged(
     operations = [
         Transition(id=item.id, expected_revision=item.revision, to="archived")
         for item in items
-        if item.status == "stale" and item.id not in lost
+        if item.status == "stale" and item.id not in lost and not item.is_only_read
     ]
     if not operations:
         return frozenset(), []
@@ -280,6 +280,31 @@ def archive_unmerged(
     patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
     receipt = commit_or_propose(patch, writer.engine.ledger)
     return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
+
+
+def archive_unstated(writer: BatchWriter) -> list[Receipt]:
+    """Archive stale knowledge that was only read from files, which no longer state it.
+
+    If a file states it again, it becomes a new candidate.
+    """
+    operations = [
+        Transition(id=item.id, expected_revision=item.revision, to="archived")
+        for item in _stale_below(writer)
+        if item.is_only_read
+    ]
+    if not operations:
+        return []
+    patch = new_patch(writer.engine, operations, author=writer.author, reason="Its file no longer states it.").value
+    with suppress(Denied, Conflict):
+        receipt = commit_or_propose(patch, writer.engine.ledger)
+        return [receipt] if receipt else []
+    return []
+
+
+def _stale_below(writer: BatchWriter) -> list[Knowledge]:
+    where = Compare("status", "eq", "stale")
+    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
+    return [item for item in writer.engine.ledger.select(selection) if isinstance(item, Knowledge)]
 
 
 def return_replaced(
@@ -326,10 +351,7 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
     either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
-    where = Compare("status", "eq", "stale")
-    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
-    stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
-    candidates = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
+    candidates = [item for item in _stale_below(writer) if not is_over(item, now=now) and item.kind != "summary"]
     again: dict[str, Receipt] = {}
     known = -1
     while known < len(again):  # derived knowledge follows

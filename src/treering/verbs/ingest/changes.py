@@ -409,6 +409,10 @@ class SourceChanges:
                 self.lost.append(item.id)
         if any(ref.source_id == before.id and ref.segment_id in carried.gone for ref in now):
             self.partly_lost.append(item.id)
+            if item.is_only_read:  # it was read from other lines too, which remain
+                now = (
+                    tuple(ref for ref in now if ref.source_id != before.id or ref.segment_id not in carried.gone) or now
+                )
         if now != item.evidence_refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
 
