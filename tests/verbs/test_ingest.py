@@ -150,14 +150,15 @@ def test_a_kept_segment_goes_once_nothing_current_rests_on_it(desk, folder):
     assert kept not in {segment.segment_id for segment in desk.sources()["a.md"].segments}
 
 
-def test_a_vanished_file_is_archived_and_its_knowledge_goes_stale(desk, folder):
+def test_a_vanished_file_is_archived_with_the_facts_only_it_stated(desk, folder):
     manifest(folder, version="1")
     desk.read(folder)
     (folder / "app.json").unlink()
     report = desk.read(folder)
     assert outcomes(report) == {"app.json": "removed"}
     assert desk.sources()["app.json"].status == "archived"
-    assert desk.facts() == {"version 1": "stale"}
+    assert desk.facts() == {"version 1": "archived"}
+    assert report.staled == ()
 
 
 def test_a_vanished_file_that_comes_back_is_a_new_source(desk, folder):
@@ -214,8 +215,8 @@ def test_a_changed_version_replaces_the_old_one_and_spares_its_neighbours(desk, 
     needs = next(fact.id for fact in desk.all("knowledge") if fact.title == "needs apsw")
     manifest(folder, version="2", needs=["apsw"])
     report = desk.read(folder)
-    assert desk.facts() == {"version 1": "stale", "version 2": "candidate", "needs apsw": "candidate"}
-    assert report.contested == ()
+    assert desk.facts() == {"version 1": "archived", "version 2": "candidate", "needs apsw": "candidate"}
+    assert (report.contested, report.staled) == ((), ())
     segment = desk.sources()["app.json"].segments[0]
     assert [ref.segment_id for ref in desk.ledger.get(needs).evidence_refs] == [segment.segment_id]
 
@@ -224,14 +225,8 @@ def test_a_version_that_comes_back_is_a_candidate_again(desk, folder):
     for version in ("1", "2", "1", "2", "1"):
         manifest(folder, version=version)
         desk.read(folder)
-    assert desk.facts() == {"version 1": "candidate", "version 2": "stale"}
-    assert sorted(fact.status for fact in desk.all("knowledge")) == [
-        "archived",
-        "archived",
-        "archived",
-        "candidate",
-        "stale",
-    ]
+    assert desk.facts() == {"version 1": "candidate", "version 2": "archived"}
+    assert sorted(fact.status for fact in desk.all("knowledge")) == [*["archived"] * 4, "candidate"]
 
 
 def test_the_same_statement_in_another_file_keeps_it_presentable(desk, folder):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from ingest_parts import desk_of
 
+from treering.core.patch import Transition
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.passages import Reach
 from treering.ports.search import TextQuery
@@ -18,6 +19,7 @@ from treering.stores.sqlite.index.index import SqliteIndex
 from treering.stores.sqlite.jobs import SqliteJobs
 from treering.stores.sqlite.ledger.ledger import SqliteLedger
 from treering.testing.index_contract.stage import by_words, heads
+from treering.verbs.crystallize.submission import new_patch
 
 PYPROJECT = """\
 [project]
@@ -150,9 +152,9 @@ def test_a_new_version_in_the_manifest_leaves_its_neighbours_presentable(desk, r
     repository.commit(pyproject_toml=PYPROJECT.format(version="1.1", second="numpy>=2"))
     report = ingest(desk, repository)
     facts = statuses(desk)
-    assert (facts["version", "1.0"], facts["version", "1.1"]) == ("stale", "candidate")
+    assert (facts["version", "1.0"], facts["version", "1.1"]) == ("archived", "candidate")
     assert {status for (predicate, _), status in facts.items() if predicate != "version"} == {"candidate"}
-    assert len(report.staled) == 1
+    assert report.staled == ()
     assert report.counts == {"updated": 2, "unchanged": 2}
 
 
@@ -186,7 +188,7 @@ def test_a_removed_decision_record_takes_its_decision_with_it(desk, repository):
     report = ingest(desk, repository)
     (decision,) = [item for item in desk.all("knowledge") if item.kind == "decision"]
     assert report.counts["removed"] == 1
-    assert report.staled == (decision.id,)
+    assert (decision.status, report.staled) == ("archived", ())
     assert found(desk, "backup") == set()
 
 
@@ -209,6 +211,9 @@ def test_a_folder_says_what_its_repository_said_of_its_files(desk, repository):
 
 def test_a_dry_run_names_what_would_go_stale(desk, repository):
     ingest(desk, repository)
+    confirmed = next(item for item in desk.all("knowledge") if item.title.endswith("version 1.0"))
+    active = Transition(id=confirmed.id, expected_revision=confirmed.revision, to="active")
+    desk.ledger.commit(new_patch(desk.engine, [active], author=desk.engine.author, reason="Seen").value)
     repository.commit(pyproject_toml=PYPROJECT.format(version="1.1", second="numpy>=2"))
     before = desk.ledger.sequence()
     report = ingest(desk, repository, dry_run=True)

@@ -6,8 +6,9 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import note, open_space
-from treering.core.patch import Supersede
+from treering.core.patch import Supersede, Transition
 from treering.core.writing import replacement
+from treering.ports.ledger import Selection
 from treering.verbs.crystallize.submission import new_patch
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
@@ -749,3 +750,117 @@ def test_deleted_branch_returns_what_an_earlier_version_superseded(space, reposi
     assert any("1 active again because what replaced it was archived" in one for one in report.warnings)
     assert space.engine.ledger.links(three) == []
     space.engine.ledger.verify()
+
+
+# Evidence with several passages.
+
+
+CHECKLIST = "# Checklist\n\nFor each release.\n\n## Tag\n\nCreate a tag.\n\n## Publish\n\nPublish the crate.\n"
+
+
+@pytest.fixture
+def checklist(space, tmp_path):
+    """A repository with a checklist of several passages, and a decision based on all of it."""
+    made = Scratch(tmp_path / "release")
+    made.commit({"checklist.md": CHECKLIST})
+    add(space, made)
+    space.decide("Releases follow the checklist", because=["checklist.md"])
+    return made
+
+
+def edit_checklist(space, repository):
+    """Read an uncommitted edit of one passage."""
+    repository.write("checklist.md", CHECKLIST.replace("a tag", "a signed tag"))
+    return add_work_tree(space, repository)
+
+
+def add_work_tree(space, repository):
+    return space.ingest("repo", "/", {"path": str(repository.folder)}, {"worktree": True})
+
+
+def test_reading_an_edit_of_one_cited_passage_warns_at_once(space, checklist):
+    report = edit_checklist(space, checklist)
+    assert "Part of the evidence for 'Releases follow the checklist' changed. See lint." in report.warnings
+    assert len(partly_changed(space)) == 1
+
+
+def test_knowledge_is_whole_again_after_an_edit_is_reverted(space, checklist):
+    edit_checklist(space, checklist)
+    checklist.git("checkout", "-q", "checklist.md")
+    report = add_work_tree(space, checklist)
+    assert not report.warnings
+    assert not partly_changed(space)
+
+
+# Facts that only a file states.
+
+
+def manifest(version="1.0.0", rust="1.88"):
+    return (
+        f'[package]\nname = "mini"\nversion = "{version}"\nrust-version = "{rust}"\n\n[dependencies]\nserde = "1.0"\n'
+    )
+
+
+@pytest.fixture
+def crate(tmp_path, monkeypatch):
+    """A repository with a manifest that has another version since the tag `v1`."""
+    made = Scratch(tmp_path / "mini")
+    made.commit({"Cargo.toml": manifest()})
+    made.git("tag", "v1")
+    made.commit({"Cargo.toml": manifest("1.1.0")})
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+def problems(space):
+    return [one.explanation for one in space.lint("semantic").findings]
+
+
+def facts(space):
+    found = space.engine.ledger.select(Selection(types=("knowledge",)))
+    return {item.title: item.status for item in found if item.status != "archived"}
+
+
+def test_facts_of_a_manifest_follow_from_a_tag_to_the_branch(space, crate):
+    crate.git("checkout", "-q", "v1")
+    add(space, crate)
+    switch(crate, "main")
+    report = add(space, crate)
+    assert (report.staled, report.warnings) == ((), ())
+    assert problems(space) == []
+    assert "mini: version 1.0.0" not in facts(space)
+    assert facts(space)["mini: version 1.1.0"] == "candidate"
+    assert facts(space)["mini: depends on serde 1.0"] == "candidate"
+
+
+def test_a_fact_of_a_reverted_uncommitted_edit_leaves_silently(space, crate):
+    add(space, crate)
+    before = facts(space)
+    crate.write("Cargo.toml", manifest("1.1.0", rust="1.90"))
+    assert add_work_tree(space, crate).staled == ()
+    assert "mini: requires rust 1.90" in facts(space)
+    crate.git("checkout", "-q", "Cargo.toml")
+    assert add(space, crate).staled == ()
+    assert (facts(space), problems(space)) == (before, [])
+
+
+def test_a_confirmed_fact_of_a_manifest_becomes_stale(space, crate):
+    add(space, crate)
+    identity = next(
+        item.id
+        for item in space.engine.ledger.select(Selection(types=("knowledge",)))
+        if item.title == "mini: requires rust 1.88"
+    )
+    confirmed = [Transition(id=identity, expected_revision=1, to="active")]
+    space.engine.ledger.commit(new_patch(space.engine, confirmed, author=space.engine.author, reason="Seen").value)
+    crate.commit({"Cargo.toml": manifest("1.1.0", rust="1.90")})
+    assert add(space, crate).staled == (identity,)
+
+
+def test_a_decision_from_a_tag_is_stale_if_the_branch_changed_its_lines(space, crate):
+    crate.git("checkout", "-q", "v1")
+    add(space, crate)
+    identity = space.decide("The first version is out", because=["Cargo.toml:3"]).id
+    switch(crate, "main")
+    report = add(space, crate)
+    assert (report.staled, report.warnings) == ((identity,), ())

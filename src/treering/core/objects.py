@@ -284,6 +284,11 @@ class Knowledge(_Object):
         """Whether it is or was active, because candidates can also become contested or stale."""
         return self.status == "active" or self.last_verified_at is not None
 
+    @property
+    def is_only_read(self) -> bool:
+        """Whether a reading of a source stated it, and no person or agent has confirmed it."""
+        return self.origin_channel == "adapter" and self.memory_source == "system_generated" and not self.was_active
+
     def claim_key(self) -> str | None:
         """Hash the subject of possible contradictions between claims of one scope; `None` if there is none.
 

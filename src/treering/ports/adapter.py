@@ -133,6 +133,8 @@ class BranchRead:
 
     A new branch left the first branch. `None` if the branch continues from the commit read last.
     """
+    merged: frozenset[str] = frozenset()
+    """The known branches that no longer exist and whose commit is an ancestor of the commit read now."""
 
     @property
     def origin(self) -> str:

@@ -40,7 +40,7 @@ from treering.verbs.ingest.changes import (
 )
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
-from treering.verbs.ingest.segments import refs_to_lines
+from treering.verbs.ingest.segments import lines_in_source
 
 _MAX_PROPOSALS = 10_000
 _GONE = "gone"
@@ -97,6 +97,8 @@ class BatchWriter:
     """The branches being read, of the repositories of the items."""
     lost: list[str] = field(default_factory=list)
     """Ids of knowledge that lost its support on a branch being read; other branches may still support it."""
+    partly_lost: list[str] = field(default_factory=list)
+    """Ids of knowledge that lost evidence on all branches; other evidence may still support it."""
     renamed: dict[str, str] = field(default_factory=dict)
     """By id of a source whose file has another path on a branch now, the id of the source with that path."""
 
@@ -139,6 +141,7 @@ class BatchWriter:
         if not operations:
             return BatchOutcome(tuple(changes.results))
         self.lost += changes.lost
+        self.partly_lost += changes.partly_lost
         # The items were screened before they were compared with the ledger (`run`).
         patch = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False).value
         if self.dry_run:
@@ -269,7 +272,7 @@ def archive_unmerged(
     operations = [
         Transition(id=item.id, expected_revision=item.revision, to="archived")
         for item in items
-        if item.status == "stale" and item.id not in lost
+        if item.status == "stale" and item.id not in lost and not item.is_only_read
     ]
     if not operations:
         return frozenset(), []
@@ -277,6 +280,31 @@ def archive_unmerged(
     patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
     receipt = commit_or_propose(patch, writer.engine.ledger)
     return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
+
+
+def archive_unstated(writer: BatchWriter) -> list[Receipt]:
+    """Archive stale knowledge that was only read from files, which no longer state it.
+
+    If a file states it again, it becomes a new candidate.
+    """
+    operations = [
+        Transition(id=item.id, expected_revision=item.revision, to="archived")
+        for item in _stale_below(writer)
+        if item.is_only_read
+    ]
+    if not operations:
+        return []
+    patch = new_patch(writer.engine, operations, author=writer.author, reason="Its file no longer states it.").value
+    with suppress(Denied, Conflict):
+        receipt = commit_or_propose(patch, writer.engine.ledger)
+        return [receipt] if receipt else []
+    return []
+
+
+def _stale_below(writer: BatchWriter) -> list[Knowledge]:
+    where = Compare("status", "eq", "stale")
+    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
+    return [item for item in writer.engine.ledger.select(selection) if isinstance(item, Knowledge)]
 
 
 def return_replaced(
@@ -323,10 +351,7 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
     either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
-    where = Compare("status", "eq", "stale")
-    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
-    stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
-    candidates = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
+    candidates = [item for item in _stale_below(writer) if not is_over(item, now=now) and item.kind != "summary"]
     again: dict[str, Receipt] = {}
     known = -1
     while known < len(again):  # derived knowledge follows
@@ -386,14 +411,6 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
         return tuple(name for name in lost_on if not segment.place_in_contents(held.on(name)))
 
     return [one.model_copy(update={"lost_on": still_lost(parts[one.segment_id])}) for one in refs]
-
-
-def lines_in_source(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
-    """Return references to cited lines in the segments of a source; empty if they are not there."""
-    same = next((one for one in now if one.excerpt == cited.excerpt), None)
-    if same:
-        return [ref.moved(same.segment_id, source_id=source_id, lines=ref.lines, together=ref.together)]
-    return refs_to_lines(ref, cited, now, source_id=source_id)
 
 
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:

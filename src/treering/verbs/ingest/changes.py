@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Segment, any_place_holds, extended
+from treering.core.evidence import united as all_united
 from treering.core.objects import Knowledge, Node, Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
 from treering.core.versions import SEVERAL, HeldContents
@@ -39,7 +40,7 @@ from treering.verbs.ingest.known import (
     repointed,
 )
 from treering.verbs.ingest.report import ItemResult
-from treering.verbs.ingest.segments import Carried, carry, first_segments, moved_refs
+from treering.verbs.ingest.segments import Carried, carry, first_segments, lines_in_source, moved_refs
 from treering.verbs.ingest.transcripts import continued, is_transcript
 
 
@@ -125,6 +126,8 @@ class SourceChanges:
         """By id of a source whose file is another source on the branch now, such as a renamed one, the id of that."""
         self.lost: list[str] = []
         """Ids of knowledge that lost its support on the branch being read."""
+        self.partly_lost: list[str] = []
+        """Ids of knowledge that lost evidence on all branches; other evidence may still support it."""
         try:
             self.results: list[ItemResult] = [self._take(item) for item in items]
         except ValidationError as error:
@@ -386,9 +389,11 @@ class SourceChanges:
         segments on that branch, `versions` the contents of the source now.
         """
         item = self._evidence.get(item.id, item)
-        refs = {ref.key: ref for ref in moved_refs(item, before, carried.segments, gone=carried.gone)}
+        moved = self._with_lines_back(item, before, carried)
+        refs = {ref.key: ref for ref in moved}
         if elsewhere := {part.segment_id for part in carried.segments} - {segment.segment_id for segment in here}:
-            refs |= {ref.key: ref for ref in moved_refs(item, before, here, gone=frozenset(elsewhere))}
+            item_now = item.model_copy(update={"evidence_refs": moved})
+            refs |= {ref.key: ref for ref in moved_refs(item_now, before, here, gone=frozenset(elsewhere))}
         now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if one.key in refs), *refs.values())))
         if read := read_of(before.origin, self._branches):
             now = with_losses(now, before, carried.segments, versions, read)
@@ -402,8 +407,24 @@ class SourceChanges:
                 now, lambda ref: ref.segment_id in left if ref.source_id == before.id else self._is_here(ref)
             ):
                 self.lost.append(item.id)
+        if any(ref.source_id == before.id and ref.segment_id in carried.gone for ref in now):
+            self.partly_lost.append(item.id)
+            if item.is_only_read:  # it was read from other lines too, which remain
+                now = (
+                    tuple(ref for ref in now if ref.source_id != before.id or ref.segment_id not in carried.gone) or now
+                )
         if now != item.evidence_refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _with_lines_back(self, item: Knowledge, before: Source, carried: Carried) -> tuple[EvidenceRef, ...]:
+        """Return evidence moved from removed segments, also from earlier removed ones whose lines are back."""
+        earlier = {one.segment_id for one in before.segments} | {one.segment_id for one in carried.segments}
+        moved: list[EvidenceRef] = []
+        for ref in moved_refs(item, before, carried.segments, gone=carried.gone):
+            is_lost = ref.source_id == before.id and ref.segment_id not in earlier
+            cited = self._known_sources.removed_segment(ref) if is_lost else None
+            moved += (lines_in_source(ref, cited, before.id, carried.segments) if cited else ()) or [ref]
+        return all_united(moved)
 
     def _is_here(self, ref: EvidenceRef) -> bool:
         """Return whether a file is on the branch being read; other sources always are."""

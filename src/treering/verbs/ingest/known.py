@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from treering.core.errors import Corrupt
+from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import EvidenceRef, Segment, Turn, united
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Node, Object, Source
@@ -64,6 +64,13 @@ class KnownSources:
             hint="Check the space with lint audit.",
             details={"id": source_id},
         )
+
+    def removed_segment(self, ref: EvidenceRef) -> Segment | None:
+        """Return a cited segment that its source no longer contains, or `None` if it was erased."""
+        try:
+            return self._ledger.segment(ref.source_id, ref.segment_id)
+        except NotFound:
+            return None
 
     def head(self, source_id: str) -> Head | None:
         """Return the head of a source, or `None` if it was erased."""

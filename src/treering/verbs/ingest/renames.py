@@ -10,8 +10,9 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Receipt, Update
 from treering.core.versions import OTHER_PATH
 from treering.ports.ledger import Ledger
-from treering.verbs.ingest.batch import BatchWriter, committed, lines_in_source
+from treering.verbs.ingest.batch import BatchWriter, committed
 from treering.verbs.ingest.known import is_live
+from treering.verbs.ingest.segments import lines_in_source
 
 _BACK = "A removed file is back."
 

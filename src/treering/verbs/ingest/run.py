@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from treering.core.characters import named
 from treering.core.errors import Corrupt, TreeringError, Unavailable
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import (
@@ -35,6 +36,7 @@ from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
     archive_unmerged,
+    archive_unstated,
     reactivate,
     return_replaced,
     unmerged,
@@ -170,10 +172,15 @@ class Run:
             self._flush(ends=self._surveyed is None and not gone)
             self._account_for(follow_renames(self._writer))
             for read, names in gone:
-                self._remove_branches(read, names)
+                if merged := names & read.merged:
+                    self._remove_branches(read, merged, frozenset())
+                if unmerged_names := names - merged:
+                    self._remove_branches(read, names, unmerged_names)
             self._return_undone()
             self._reactivate()
+            self._archive_unstated()
             self._note_lost()
+            self._note_partly_lost()
             self._link_nodes()
             self._note_erased()
             self._show(number)
@@ -327,8 +334,8 @@ class Run:
             if not ends:
                 self._save_now_and_then()
 
-    def _remove_branches(self, read: BranchRead, names: frozenset[str]) -> None:
-        """Remove deleted branches, and archive knowledge whose evidence was only on them."""
+    def _remove_branches(self, read: BranchRead, names: frozenset[str], lost: frozenset[str]) -> None:
+        """Remove deleted branches, and archive knowledge whose evidence was only on the `lost` ones of them."""
         before, read_before = len(self.account.staled), len(self.account.items)
         for origin, state in self._known_sources.below(read.root).items():
             if origin == read.root or versions_without(state.fingerprint, read, names).text != state.fingerprint:
@@ -338,13 +345,13 @@ class Run:
         if not self._writer.dry_run:
             self._account_for(drop_unmerged(self._writer, removed))
         left = self.account.staled[before:]
-        if left and not self._writer.dry_run:
-            archived, receipts = archive_unmerged(self._writer, left, names)
+        if left and lost and not self._writer.dry_run:
+            archived, receipts = archive_unmerged(self._writer, left, lost)
             self.account.staled[before:] = [
                 identity for identity in left if identity not in archived and not self._was_lost(identity, read)
             ]
             self._account_for(receipts)
-            self.account.warnings += [f"{len(archived)} archived: {unmerged(names)}."] if archived else []
+            self.account.warnings += [f"{len(archived)} archived: {unmerged(lost)}."] if archived else []
             returned = return_replaced(self._writer, archived)
             self._account_for(returned.values())
             if returned:
@@ -408,6 +415,16 @@ class Run:
                 f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
             )
 
+    def _archive_unstated(self) -> None:
+        """Archive knowledge that only files stated and that they no longer state, without reporting it as stale."""
+        self.account.staled = [one for one in self.account.staled if not self._is_only_read(one)]
+        if self.account.items and not self._writer.dry_run:
+            self._account_for(archive_unstated(self._writer))
+
+    def _is_only_read(self, identity: str) -> bool:
+        item = self._engine.ledger.get(identity)
+        return isinstance(item, Knowledge) and item.is_only_read
+
     def _note_lost(self) -> None:
         """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
         lost = [identity for identity in dict.fromkeys(self._writer.lost) if identity not in self.account.staled]
@@ -417,7 +434,15 @@ class Run:
             live = {one: head for one, head in ledger.heads(lost).items() if head.status in CURRENT["knowledge"]}
             notes = notes_of_objects(AskedTree(view), ledger, live.values())
             gone = (one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run)
-            self.account.staled += gone
+            self.account.staled += [one for one in gone if not self._is_only_read(one)]
+
+    def _note_partly_lost(self) -> None:
+        """Warn about knowledge that lost part of its evidence and is still current."""
+        heads = self._engine.ledger.heads(dict.fromkeys(self._writer.partly_lost))
+        for identity, head in heads.items():
+            is_current = head.status in CURRENT["knowledge"] and identity not in self.account.staled
+            if is_current and not self._is_only_read(identity):
+                self.account.warnings.append(f"Part of the evidence for {named(head.title)} changed. See lint.")
 
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""

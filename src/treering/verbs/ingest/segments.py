@@ -278,6 +278,14 @@ def refs_to_lines(ref: EvidenceRef, old: Segment, now: Sequence[Segment], *, sou
     return [ref.moved(part.segment_id, source_id=source_id, lines=lines, together=together) for part, lines in parts]
 
 
+def lines_in_source(ref: EvidenceRef, cited: Segment, source_id: str, now: Sequence[Segment]) -> list[EvidenceRef]:
+    """Return references to cited lines in the segments of a source; empty if they are not there."""
+    same = next((one for one in now if one.excerpt == cited.excerpt), None)
+    if same:
+        return [ref.moved(same.segment_id, source_id=source_id, lines=ref.lines, together=ref.together)]
+    return refs_to_lines(ref, cited, now, source_id=source_id)
+
+
 def _lines_now(quote: str, now: Sequence[Segment]) -> Sequence[tuple[Segment, tuple[int, int]]]:
     """Return the segments that contain some lines now, possibly consecutive ones, with the lines in each.
 

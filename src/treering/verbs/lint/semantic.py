@@ -59,6 +59,8 @@ def _dispute(item: Knowledge, seen: Survey) -> Problem:
 
 def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
+    if item.is_only_read:
+        return  # it leaves with the lines of its file
     if (item.status == "stale" and item.id not in seen.replaced) or item.id in seen.lost:
         fix = _reverification(item, seen)
         where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
@@ -77,7 +79,7 @@ def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Problem]:
 
 def partly_changed(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report knowledge that lost part of its evidence, which may state something else now."""
-    if not _is_claimed(item):
+    if not _is_claimed(item) or item.is_only_read:
         return
     lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
     if lost and len(lost) < len(item.evidence_refs):

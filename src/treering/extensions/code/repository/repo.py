@@ -286,12 +286,16 @@ def _branch_read(
         branch = str(selection.commit)
     elif selection.commit and commit and not (current and repository.is_ancestor(commit, "HEAD")):
         branch = identity.detached
+    payload = settled.known.payload if settled.known else {}
+    existing = frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)})
+    deleted = {name: at for name, at in known_branches(payload).items() if name not in existing}
     return BranchRead(
         settled.root,
         branch,
         commit or "",
-        known=settled.known.payload if settled.known else {},
-        existing=frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)}),
+        known=payload,
+        existing=existing,
+        merged=frozenset(name for name, at in deleted.items() if at and commit and repository.is_ancestor(at, commit)),
         heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
         fork=_at_fork(repository, settled, branch, commit, selection, entries),
