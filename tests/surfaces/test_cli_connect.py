@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -274,6 +275,20 @@ def test_a_transcript_of_cursor_grows_by_what_is_new(folder, tmp_path, capsys, e
     assert wait_for(lambda: discussions(capsys), {SESSION: 4}) == {SESSION: 4}
     assert run(["session", "keep", "--now", str(file)]) == 0
     assert discussions(capsys) == {SESSION: 4}
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "gemini-cli"])
+def test_printed_settings_are_whole_json(folder, capsys, client):
+    settings = folder / ".mcp.json"
+    settings.write_text('{"mcpServers": {"other": {"command": "other"}}, "secret": "s"}')
+    assert run(["connect", client, "--print"]) == 0
+    blocks = re.findall(r"^(.+\.json):\n(\{.*?^\})$", capsys.readouterr().out, re.MULTILINE | re.DOTALL)
+    added = [json.loads(text) for _, text in blocks]
+    assert [place.startswith("Add to ") for place, _ in blocks].count(True) == (client == "claude-code")
+    servers = [one["mcpServers"] for one in added if "mcpServers" in one]
+    assert [[*one] for one in servers] == [["treering"]]
+    assert any("session begin" in json.dumps(one.get("hooks")) for one in added)
+    assert "secret" not in json.dumps(added)
 
 
 @pytest.mark.parametrize("client", ["codex", "cursor"])
