@@ -282,7 +282,7 @@ def test_printed_settings_are_whole_json(folder, capsys, client):
     settings = folder / ".mcp.json"
     settings.write_text('{"mcpServers": {"other": {"command": "other"}}, "secret": "s"}')
     assert run(["connect", client, "--print"]) == 0
-    blocks = re.findall(r"^(.+\.json):\n(\{.*?^\})$", capsys.readouterr().out, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^([^\n]+\.json):\n(\{.*?^\})$", capsys.readouterr().out, re.MULTILINE | re.DOTALL)
     added = [json.loads(text) for _, text in blocks]
     assert [place.startswith("Add to ") for place, _ in blocks].count(True) == (client == "claude-code")
     servers = [one["mcpServers"] for one in added if "mcpServers" in one]
