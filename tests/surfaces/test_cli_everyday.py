@@ -379,6 +379,14 @@ def test_replace_takes_no_word_of_a_path_for_a_file(acme):
     assert "No statement is called 'one'." in errors(acme, "replace", "one", "two")
 
 
+def test_repair_and_its_undo_name_the_change(acme):
+    printed(acme, "crystallize", "--mode", "node", "--input", '{"kind": "component", "name": "Billing"}')
+    applied = printed(acme, "lint", "repair", "--apply")
+    assert "transitioned 'Billing': status" in applied.replace('"', "'")
+    assert "{" not in applied
+    assert printed(acme, "undo") == "Undone: orphan-node: Archive it.\nRestored: Billing\n"
+
+
 def test_lint_shows_commands_that_settle(acme):
     printed(acme, "fact", "api.port = 80")
     printed(acme, "fact", "api.port = 81")

@@ -331,17 +331,18 @@ class _Tools:
         return name.replace(".", "_") if self._underscored else name
 
 
-async def _require_object(context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+async def _require_object(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
     """Refuse arguments of a call that are no object; the protocol's library would not name the problem."""
-    arguments = (context.params or {}).get("arguments") if context.method == "tools/call" else None
+    arguments = (ctx.params or {}).get("arguments") if ctx.method == "tools/call" else None
     if arguments is not None and not isinstance(arguments, Mapping):
         from mcp import MCPError
 
         kind = type(arguments).__name__
         raise MCPError(
-            code=_INVALID_PARAMS, message=f'params.arguments must be an object such as {{"mode": "help"}}, not a {kind}.'
+            code=_INVALID_PARAMS,
+            message=f'params.arguments must be an object such as {{"mode": "help"}}, not a {kind}.',
         )
-    return await call_next(context)
+    return await call_next(ctx)
 
 
 class _McpRelease2:
