@@ -1260,3 +1260,9 @@ def test_status_counts_statements_read_from_files_apart(folder, capsys):
     assert run(["decide", "Three retries"]) == 0
     assert run(["status"]) == 0
     assert re.search(r"\b1 statement, \d statements? read from files", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", [["hook", "install"], ["check"]])
+def test_commands_outside_git_hint_at_a_repository(folder, capsys, command):
+    assert run(command) == 2
+    assert "Run this in a git repository" in capsys.readouterr().err
