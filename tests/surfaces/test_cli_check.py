@@ -311,7 +311,7 @@ def test_pages_of_a_wiki_rot_with_the_lines_that_they_cite_until_the_wiki_is_reb
     change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
     rotten = [one for one in findings(shop) if one["rule"] == "rotten-page"]
     assert ("wiki/modules/acme-fetch.md") in {one["path"] for one in rotten}
-    assert rotten[0]["mend"] == "treering ingest . && treering wiki build --to wiki"
+    assert rotten[0]["mend"] == "treering add . && treering wiki build --to wiki"
     shutil.rmtree(shop.folder / ".treering")
     shop.done("init")
     shop.done("ingest", ".")

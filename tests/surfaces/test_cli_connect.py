@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -274,6 +275,20 @@ def test_a_transcript_of_cursor_grows_by_what_is_new(folder, tmp_path, capsys, e
     assert wait_for(lambda: discussions(capsys), {SESSION: 4}) == {SESSION: 4}
     assert run(["session", "keep", "--now", str(file)]) == 0
     assert discussions(capsys) == {SESSION: 4}
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "gemini-cli"])
+def test_printed_settings_are_whole_json(folder, capsys, client):
+    settings = folder / ".mcp.json"
+    settings.write_text('{"mcpServers": {"other": {"command": "other"}}, "secret": "s"}')
+    assert run(["connect", client, "--print"]) == 0
+    blocks = re.findall(r"^([^\n]+\.json):\n(\{.*?^\})$", capsys.readouterr().out, re.MULTILINE | re.DOTALL)
+    added = [json.loads(text) for _, text in blocks]
+    assert [place.startswith("Add to ") for place, _ in blocks].count(True) == (client == "claude-code")
+    servers = [one["mcpServers"] for one in added if "mcpServers" in one]
+    assert [[*one] for one in servers] == [["treering"]]
+    assert any("session begin" in json.dumps(one.get("hooks")) for one in added)
+    assert "secret" not in json.dumps(added)
 
 
 @pytest.mark.parametrize("client", ["codex", "cursor"])
@@ -1232,3 +1247,22 @@ def test_no_session_of_opencode_fails_or_waits_where_our_command_does(folder, tm
     said, *others = in_opencode(folder, tmp_path / "opencode", [said_in_opencode("Hello"), broken, read, idle])
     assert len(said["parts"]) == 1
     assert others == [{"parts": None}, {"output": "text"}, None]
+
+
+def test_status_counts_statements_read_from_files_apart(folder, capsys):
+    (folder / "pyproject.toml").write_text('[project]\nname = "acme"\nversion = "1.0"\nrequires-python = ">=3.11"\n')
+    assert run(["add", "."]) == 0
+    capsys.readouterr()
+    assert run(["status"]) == 0
+    read = capsys.readouterr().out
+    assert re.search(r"\d statements? read from files", read)
+    assert not re.search(r"\d statements?,", read)
+    assert run(["decide", "Three retries"]) == 0
+    assert run(["status"]) == 0
+    assert re.search(r"\b1 statement, \d statements? read from files", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", [["hook", "install"], ["check"]])
+def test_commands_outside_git_hint_at_a_repository(folder, capsys, command):
+    assert run(command) == 2
+    assert "Run this in a git repository" in capsys.readouterr().err

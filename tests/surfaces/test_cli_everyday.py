@@ -381,6 +381,20 @@ def test_replace_names_objects_that_are_no_statements(acme):
     assert "That is a file, not a statement: 'core.py'." in errors(acme, "replace", "core.py", "x")
 
 
+def test_replace_takes_no_word_of_a_path_for_a_file(acme):
+    acme.write({"OneHalfDark.py": "LIMIT = 3\n"})
+    printed(acme, "add", "OneHalfDark.py")
+    assert "No statement is called 'one'." in errors(acme, "replace", "one", "two")
+
+
+def test_repair_and_its_undo_name_the_change(acme):
+    printed(acme, "crystallize", "--mode", "node", "--input", '{"kind": "component", "name": "Billing"}')
+    applied = printed(acme, "lint", "repair", "--apply")
+    assert "transitioned 'Billing': status" in applied.replace('"', "'")
+    assert "{" not in applied
+    assert printed(acme, "undo") == "Undone: orphan-node: Archive it.\nRestored: Billing\n"
+
+
 def test_lint_shows_commands_that_settle(acme):
     printed(acme, "fact", "api.port = 80")
     printed(acme, "fact", "api.port = 81")

@@ -182,7 +182,7 @@ def test_forge_addresses_are_refused_where_the_remote_is_no_forge(opened, home):
 def test_a_space_without_a_repository_says_what_to_do(space, tmp_path):
     with pytest.raises(NotFound, match="contains no repository") as caught:
         space.perform(BUILD, input={"repository": str(tmp_path)})
-    assert "treering ingest" in caught.value.hint
+    assert "treering add ." in caught.value.hint
 
 
 def test_a_folder_outside_of_git_has_a_wiki_too(space, tmp_path):

@@ -257,3 +257,16 @@ def test_example_is_short_and_without_markers(ask):
     refused = ask("query", mode="search", input={"txt": "<<treering:end>>" + "buoy" * 5_000})
     assert len(refused.text) < 2_000
     assert "<<treering" not in refused.text
+
+
+def test_unknown_mode_is_named_before_unknown_fields(ask):
+    error = ask("query", mode="serch", text="paging").data
+    assert (error["message"], error["hint"]) == ("query has no mode 'serch'.", "Did you mean 'search'?")
+
+
+def test_unknown_kind_is_answered_with_all_kinds_nearest_first(ask):
+    error = ask("crystallize", kind="decission", title="x", payload={"outcome": "y"}).data
+    assert error["hint"] == "Did you mean 'decision'?"
+    known = error["details"]["known"]
+    assert known[0] == "decision"
+    assert {"task", "episode", "service"} <= set(known)

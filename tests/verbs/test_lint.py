@@ -165,6 +165,15 @@ class TestStructure:
         assert sorted(status(space, one.id, two.id)) == ["active", "merged"]
         assert findings(space, "structure", "duplicate-node") == []
 
+    def test_nodes_read_from_files_are_no_duplicates_of_each_other(self, space, make):
+        nodes = [make.node("test", slug=f"{at}/test") for at in "abc"]
+        put(space, *nodes)
+        a, b, own = (read(space, one.id) for one in nodes)
+        a, b = (one.model_copy(update={"origin_channel": "adapter"}) for one in (a, b))
+        assert list(structure.duplicate_nodes(damaged(space, a, b))) == []
+        (problem,) = structure.duplicate_nodes(damaged(space, a, b.model_copy(update={"status": "archived"})))
+        assert set(problem.ids) == {a.id, own.id}
+
     def test_a_secret_is_found_wherever_it_is_and_never_shown(self, space, make):
         source = make.source(f"key = {KEY}")
         work = make.work("Rotate", summary=f"the key is {KEY}")

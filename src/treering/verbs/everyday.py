@@ -97,7 +97,7 @@ def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING
     try:
         item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
     except NotFound:
-        if other := _titled(engine, old, ("work_item", "activity", "source")):
+        if other := _titled(engine, old, ("work_item", "activity")) or _source_called(engine, old):
             raise _no_statement(other) from None
         raise
     if not isinstance(item, Knowledge):
@@ -203,6 +203,13 @@ def _titled(engine: Engine, words: str, types: Sequence[str], *, statuses: Seque
     with suppress(NotFound, InvalidInput):
         return titled(engine.ledger, words, types, statuses=statuses)
     return None
+
+
+def _source_called(engine: Engine, name: str) -> Object | None:
+    """Return the note that a name means, or the file whose whole title it is; else `None`."""
+    source = _titled(engine, name, ("source",))
+    is_whole = source is not None and title_of(source).casefold() == name.strip().casefold()
+    return source if is_whole or getattr(source, "kind", "") == "note" else None
 
 
 def _already_done(item: Object) -> NotFound:

@@ -100,6 +100,7 @@ def test_client_error_states_the_fix(stdio):
         ({"method": "tools/call", "params": {"name": "wiki.ingest", "arguments": {"\udc00": 1}}}, "half"),
         ({"method": "ping", "params": {"\udfff\ud800": []}}, "half"),
         ({"method": "ping", "params": [1]}, "JSON-RPC"),
+        ({"method": "tools/call", "params": {"name": "wiki.query", "arguments": "oops"}}, "must be an object"),
         ({"method": 7}, "JSON-RPC"),
     ],
 )

@@ -100,6 +100,14 @@ def test_a_key_of_a_scope_stays_in_it_over_mcp(server):
     assert (outside.is_error, outside.structured_content["code"]) == (True, "denied")
 
 
+def test_arguments_that_are_no_object_are_named(server):
+    params = {"name": "wiki.query", "arguments": "oops"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    answer = server.ask(server.key("read"), "POST", "/mcp", json=body, headers=headers)
+    assert "params.arguments must be an object" in answer.text
+
+
 def test_no_key_that_opens_nothing_opens_mcp(server):
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accept = {"Accept": "application/json, text/event-stream"}

@@ -32,7 +32,7 @@ def _rotten_pages(checked: Checked) -> Iterator[CheckFinding]:
             if why := next(filter(None, reasons), ""):
                 page = f"{folder}/{name}" if folder else name
                 at = page, _line_of_citation(change, page, why.split("#L")[0].removeprefix("It cites "))
-                mend = f"treering ingest . && treering wiki build --to {shlex.quote(folder or '.')}"
+                mend = f"treering add . && treering wiki build --to {shlex.quote(folder or '.')}"
                 yield finding("rotten-page", at, record.title or page, why, mend)
 
 

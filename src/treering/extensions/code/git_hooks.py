@@ -242,5 +242,5 @@ def _at(result: Mapping[str, Any]) -> str:
 def _work_tree(place: Path) -> tuple[Path, GitRepository]:
     repository = open_repository(place)
     if repository.top is None:
-        raise InvalidInput("This repository has no work tree.", hint="Use `treering ingest` with its folder.")
+        raise InvalidInput("This repository has no work tree.", hint="Run this in one of its work trees.")
     return repository.top, repository

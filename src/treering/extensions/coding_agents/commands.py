@@ -85,7 +85,7 @@ def connect(
     if share:
         git_hooks.put_hooks("", settings.folder, sharing, dry_run=True)  # what cannot be done changes nothing
     if print_only:
-        say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
+        say_document("\n".join(_printed(one) for one in planned.changes))
         return
     if planned.changes and not dry_run:
         _records(settings).make(planned)
@@ -105,6 +105,11 @@ def connect(
         lines.append(line(agent.hooks_note, indent=2))
     lines += _sharing_lines(share, settings.folder, of_user=of_user, dry_run=dry_run)
     answer(Access(as_json=as_json), facts, lines)
+
+
+def _printed(change: connecting.FileChange) -> str:
+    place = f"{change.file}" if change.before is None else f"Add to {change.file}"
+    return f"{place}:\n{change.addition}\n"
 
 
 def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False) -> None:

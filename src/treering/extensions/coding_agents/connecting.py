@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, nearest
 from treering.extensions.coding_agents.git_exclude import exclude, exclude_file
-from treering.extensions.coding_agents.json_text import Inserted, insert_item, insert_member
+from treering.extensions.coding_agents.json_text import Inserted, insert_item, insert_member, read_json
 from treering.system.machine import OWN_PROCESS, StartCommand, make_folder, replace_file
 
 Form = Literal["json", "toml"]
@@ -261,6 +261,15 @@ class FileChange:
     after: bytes
     pieces: tuple[str, ...]
 
+    @property
+    def addition(self) -> str:
+        """The added content, of a JSON file as one JSON object, without the user's own content."""
+        if self.file.suffix != ".json":
+            return "".join(self.pieces).strip()
+        before, after = ((data or b"").decode() for data in (self.before, self.after))
+        added = _added(read_json(before if before.strip() else _EMPTY), read_json(after))
+        return json.dumps(added, indent=2, ensure_ascii=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:
@@ -481,6 +490,18 @@ def _undo(change: FileChange) -> Undone:
         text = text.replace(piece, "")
     replace_file(change.file, text.encode("utf-8", "surrogateescape"))
     return Undone(change.file, "taken out")
+
+
+def _added(before: Any, after: Any) -> Any:
+    """Return the members and items of a JSON value that an earlier one lacks, within their parents."""
+    match before, after:
+        case dict(), dict():
+            new = {name: value for name, value in after.items() if name not in before or before[name] != value}
+            return {name: _added(before.get(name), value) for name, value in new.items()}
+        case list(), list():
+            return [item for item in after if item not in before]
+        case _:
+            return after
 
 
 def _remove_empty(folder: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
@@ -35,12 +36,15 @@ from treering.retrieval.text.analysis import cut_to_tokens
 from treering.surfaces.python.space import Space, note_for_hooks, open_space
 from treering.system.address import Address
 from treering.verbs import catalog, everyday
-from treering.verbs.catalog import EXAMPLES, TOOLS
+from treering.verbs.catalog import EXAMPLES, TOOLS, kinds_of
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
 from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
+_KIND_CHARS = 80
+_KIND_MODES = ("knowledge", "work_item", "activity", "node")
+"""The types of objects that `crystallize` creates."""
 Reporting = Callable[[str, Envelope], Report]
 """Runs a verb, by its name and the call."""
 LINES_FOR_MODELS = 12
@@ -72,6 +76,7 @@ def answer_call(
     with interruptible(check):
         call = read_arguments(verb, arguments)
         try:
+            _check_names(verb, arguments, call)
             envelope = parse(Envelope, call, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
             if envelope.mode == HELP:
@@ -82,6 +87,27 @@ def answer_call(
             return error_answer(_with_example(error, verb, call))
         explain = bool(envelope.options.get("explain"))
         return ToolAnswer(text_of(answer, max_tokens=bound), data_of(answer, max_tokens=bound, explain=explain))
+
+
+def _check_names(verb: str, given: Mapping[str, Any], call: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for an unknown mode, or without a mode for an unknown kind of new object.
+
+    The mode decides which fields are known, so a wrong one would otherwise be reported as wrong fields. `given`: the
+    arguments of the client, `call`: as they were read.
+    """
+    mode, fields = given.get("mode") or "", call.get("input")
+    if isinstance(mode, str) and mode != HELP:
+        TOOLS[verb].find(mode)
+    kind = {**call, **(fields if isinstance(fields, dict) else {})}.get("kind")
+    known = [one for name in _KIND_MODES for one in kinds_of(name)]
+    if verb == "crystallize" and not mode and isinstance(kind, str) and kind not in known:
+        kind = kind[:_KIND_CHARS]
+        known.sort(key=lambda one: SequenceMatcher(None, one, kind).ratio(), reverse=True)
+        raise InvalidInput(
+            f"Unknown kind {kind!r}. Known: {', '.join(known)}.",
+            hint=nearest(kind, known, otherwise="Use one of the known kinds."),
+            details={"given": kind, "known": known},
+        )
 
 
 def _with_example(error: TreeringError, verb: str, call: Mapping[str, Any]) -> TreeringError:

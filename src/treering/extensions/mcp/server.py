@@ -46,6 +46,8 @@ Tell = Callable[[float, float | None, str], Awaitable[None]]
 
 _SECONDS = 0.2  # at most five notifications per second
 _MAX_THREADS = 4
+_INVALID_PARAMS = -32602
+"""The code of JSON-RPC."""
 READ_SECONDS = 60.0
 """The default time limit of a query."""
 _LISTING = "listing.json"
@@ -329,6 +331,20 @@ class _Tools:
         return name.replace(".", "_") if self._underscored else name
 
 
+async def _require_object(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Refuse arguments of a call that are no object; the protocol's library would not name the problem."""
+    arguments = (ctx.params or {}).get("arguments") if ctx.method == "tools/call" else None
+    if arguments is not None and not isinstance(arguments, Mapping):
+        from mcp import MCPError
+
+        kind = type(arguments).__name__
+        raise MCPError(
+            code=_INVALID_PARAMS,
+            message=f'params.arguments must be an object such as {{"mode": "help"}}, not a {kind}.',
+        )
+    return await call_next(ctx)
+
+
 class _McpRelease2:
     def __init__(self, tools: _Tools) -> None:
         import mcp_types
@@ -336,7 +352,7 @@ class _McpRelease2:
         self._tools, self._types = tools, mcp_types
 
     def server(self, lifespan: Lifespan) -> Server[Any]:
-        return Server(
+        server: Server[Any] = Server(
             "treering",
             version=__version__,
             title="Treering",
@@ -346,6 +362,8 @@ class _McpRelease2:
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
+        server.middleware.append(_require_object)
+        return server
 
     async def _list(self, _context: object, _params: object) -> Any:
         return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})

@@ -165,7 +165,7 @@ def _written_lines(report: "operations.WikiWritten") -> Iterator[IndentedLine]:
     yield from _list(
         "Left unchanged because a person wrote or changed them:",
         report.conflicts,
-        "`treering ingest` proposes such edits; delete a page to have it rewritten.",
+        "`treering add .` proposes such edits; delete a page to have it rewritten.",
     )
 
 
@@ -178,7 +178,7 @@ def _status_lines(report: "operations.WikiStatus") -> Iterator[IndentedLine]:
         yield from (line(why, indent=4) for why in page.why)
     if len(stale) > _MAX_LISTED:
         yield line(f"and {len(stale) - _MAX_LISTED} more; --json lists them", indent=2)
-    yield from _list("Changed by a person:", report.conflicts, "`treering ingest` proposes such edits.")
+    yield from _list("Changed by a person:", report.conflicts, "`treering add .` proposes such edits.")
     yield from _list("Missing:", report.missing, "`treering wiki build` restores them.")
     broken = [f"{one.page}: {one.target} ({one.why})" for one in report.broken_links]
     yield from _list("Broken links:", broken, "")

@@ -98,7 +98,7 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
     if not engine.ledger.sources(scope=scope, root=f"file:{folder.as_posix()}"):
         raise NotFound(
             f"The scope {scope} contains no repository and no files of {folder}.",
-            hint="Ingest it first: treering ingest .",
+            hint="Read it first: treering add .",
         )
     return WikiSubject(f"file:{folder.as_posix()}", folder)
 
@@ -114,7 +114,7 @@ def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
         titles = [one.title for one in maps]
         raise NotFound(
             f"The scope {scope} contains no repository" + (f" {name!r}." if name else "."),
-            hint=nearest(name, titles) if name and titles else "Ingest it first: treering ingest .",
+            hint=nearest(name, titles) if name and titles else "Read it first: treering add .",
         )
     if len(matching) > 1:
         raise _several(scope, matching, "Choose one of them.")

@@ -170,7 +170,7 @@ def locate(target: Path, access: FileAccess) -> GitLayout:
         )
     raise InvalidInput(
         f"{shown(target)} is not in a git repository.",
-        hint='Use mode "path" to read a folder without git, or run `git init` there.',
+        hint="Run this in a git repository, or run `git init` there first.",
     )
 
 

@@ -131,10 +131,13 @@ def titles_of_patch(ledger: Ledger, record: PatchRecord) -> str:
 
 
 def render_reverted(ledger: Ledger, receipt: Receipt, patch: str, *, verbose: bool = False) -> Iterator[IndentedLine]:
-    """Show the objects that a revert removed, and those that it restored."""
+    """Show the change that was reverted: its objects, or a repair of `lint`; then the restored objects."""
+    record = ledger.patch(patch)
     heads = _stated(ledger, [one.id for one in receipt.results if is_object(one.id)])
     gone = _titles(one for one in heads if one.status in _GONE)
     restored = _titles(one for one in heads if one.status not in _GONE)
+    if record.source.tool == "wiki.lint" and record.reason:
+        gone = one_line(record.reason, most=_TITLE_CHARS)
     yield line(("Undone: ", "bold"), gone or restored or patch)
     if gone and restored:
         yield line(("Restored: ", "bold"), restored)

@@ -69,17 +69,17 @@ def render_change(
         case WriteReport():
             yield from render_write(report, ledger, actor=Settings.read().actor, fenced=fenced, verbose=verbose)
         case _:
-            yield from _render_check(report, fenced=fenced, verbose=verbose)
+            yield from _render_check(report, verbose=verbose)
 
 
-def _render_check(report: Report, *, fenced: bool, verbose: bool) -> Iterator[IndentedLine]:
+def _render_check(report: Report, *, verbose: bool) -> Iterator[IndentedLine]:
     from treering.verbs.feedback import FeedbackReport
     from treering.verbs.lint.audit import AuditReport
     from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 
     match report:
         case RepairReport():
-            yield from render_repairs(report, fenced=fenced)
+            yield from render_repairs(report)
         case LintReport():
             yield from render_findings([report], verbose=verbose)
         case ReindexReport():
@@ -290,7 +290,7 @@ def render_findings(reports: "Sequence[LintReport]", *, verbose: bool = False) -
             yield line((f"The rule {rule} is silenced: {reason}", "dim"))
 
 
-def render_repairs(report: "RepairReport", *, fenced: bool) -> Iterator[IndentedLine]:
+def render_repairs(report: "RepairReport") -> Iterator[IndentedLine]:
     """Show each repair with its outcome and what it changes."""
     if not report.repairs:
         yield line(("Nothing to repair.", "green"))
@@ -303,9 +303,23 @@ def render_repairs(report: "RepairReport", *, fenced: bool) -> Iterator[Indented
         )
         if one.why:
             yield line(one_line(one.why, most=_SENTENCE_CHARS), indent=2)
-        yield from render_diff(one.diff, fenced=fenced)
+        yield from (line(_changed_in_words(change), indent=2) for change in one.diff)
     if any(one.outcome == "planned" for one in report.repairs):
         yield line("Nothing was changed; --apply makes these changes.")
+
+
+def _changed_in_words(change: ObjectChange) -> str:
+    """Return a change of an object in one line, such as `updated "Retries": status active → archived, evidence refs`.
+
+    Only single values are shown with their contents; lists and objects would be pages of JSON.
+    """
+    fields = [one for one in change.fields if one.field not in _INTERNAL_FIELDS]
+    shown = [
+        one.field.replace("_", " ")
+        + ("" if isinstance(one.after, list | tuple | dict) else f" {_value(one.before)} → {_value(one.after)}")
+        for one in fields
+    ]
+    return f"{change.event} {label(change.title)}{': ' if shown else ''}{', '.join(shown)}"
 
 
 def render_reindex(report: "ReindexReport") -> Iterator[IndentedLine]:

@@ -112,22 +112,29 @@ def orphan_nodes(node: Node, seen: Survey) -> Iterator[Problem]:
 
 
 def duplicate_nodes(seen: Survey) -> Iterator[Problem]:
-    """Report active nodes of one kind and scope with the same name or alias."""
-    # Only ids and revisions, because a space may have many nodes.
-    by_name: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+    """Report active nodes of one kind and scope with the same name or alias.
+
+    Nodes read from files belong to different paths, so they are no duplicates of each other.
+    """
+    # Only ids, revisions and channels, because a space may have many nodes.
+    by_name: dict[tuple[str, str, str], list[tuple[str, int, bool]]] = {}
     for node in seen.current(Node):
         for name in {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}:
-            by_name.setdefault((node.scope, node.kind, name), []).append((node.id, node.revision))
+            by_name.setdefault((node.scope, node.kind, name), []).append(
+                (node.id, node.revision, node.origin_channel == "adapter")
+            )
     reported: set[tuple[str, ...]] = set()
-    for (_, kind, name), group in sorted(by_name.items()):
-        ids = tuple(identity for identity, _ in group)
+    for (_, kind, name), named_so in sorted(by_name.items()):
+        recorded = [one for one in named_so if not one[2]]
+        group = named_so if len(named_so) - len(recorded) < 2 else recorded
+        ids = tuple(identity for identity, *_ in group)
         if len(group) > 1 and ids not in reported:
             reported.add(ids)
             first, *_ = ids
             yield Problem(
                 ids=ids,
                 explanation=f"{len(group)} nodes of kind {kind} are named {named(name)}.",
-                fix=tuple(Merge(id=one, expected_revision=revision, into=first) for one, revision in group[1:]),
+                fix=tuple(Merge(id=one, expected_revision=revision, into=first) for one, revision, _ in group[1:]),
                 fix_summary=f"Merge them into {first}.",
             )
 

@@ -122,7 +122,11 @@ class RepoAdapter:
         return _readings(_Plan.make(self._open(target), known, FileReader(self._formats, limits), options))
 
     def _open(self, target: str) -> RepositoryIdentity:
-        return RepositoryIdentity(open_repository(target, self._access), self._access)
+        try:
+            return RepositoryIdentity(open_repository(target, self._access), self._access)
+        except InvalidInput as error:
+            hint = 'Use mode "path" to read a folder without git, or run `git init` there.'
+            raise InvalidInput(error.message, hint=hint, details=error.details) from error
 
 
 @dataclass(frozen=True)
