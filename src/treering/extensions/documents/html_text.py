@@ -82,7 +82,7 @@ class _TextReader(HTMLParser, ABC):
             self._parts.append(data)
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """Skip `<![…>` as browsers do where the standard library raises `AssertionError` for an unknown name."""
+        """Skip `<![…>` with an unknown name, as browsers do; the standard library raises `AssertionError`."""
         try:
             return super().parse_marked_section(i, report)
         except AssertionError:

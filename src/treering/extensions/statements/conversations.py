@@ -117,7 +117,7 @@ class _Known:
         return {**dict(zip(self.states, self.parts, strict=True)), **self.uncompared}
 
     def with_read(self, read: Mapping[_State, _Part]) -> "_Known":
-        """Remember the newest sources, in place of those that were read but not compared before."""
+        """Remember the newest sources, in place of earlier ones that were read but not compared."""
         return replace(self, uncompared={state: part for state, part in read.items() if state not in self.states})
 
     def is_begin_of(self, states: tuple[_State, ...]) -> bool:

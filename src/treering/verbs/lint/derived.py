@@ -1,6 +1,6 @@
 """Objects that repeat sentences of erased content.
 
-Those that Treering derived from files are erased, too; the others are listed in the receipt.
+Objects that Treering derived from files are erased, too; others are listed in the receipt.
 
 Derived objects are written again without these sentences, under new ids, because an erased object has no revisions.
 """
