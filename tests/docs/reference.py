@@ -36,6 +36,7 @@ from treering.extensions.projects.routes import DeleteRequest, IndexRequest, Ret
 from treering.extensions.server.callers import Bounds
 from treering.extensions.server.contract import MOST_VALUES
 from treering.extensions.server.failures import STATUSES, Failure
+from treering.extensions.server.limits import MAX_DATABASE_CALL_THREADS
 from treering.extensions.server.packed_upload import PackedBounds
 from treering.extensions.server.workers import ALONE_SECONDS
 from treering.surfaces.cli.failures import EXIT_CODES, OTHER
@@ -476,9 +477,10 @@ def _http_limits() -> str:
             f"- Key: {bounds.requests_per_minute:,} requests per minute, {bounds.most_of_a_key} at once; above that "
             "the status is 429. `treering key create` sets other limits. Each server counts separately.",
             f"- Server: {bounds.most_at_once} requests at once, including MCP, in {bounds.worked_on_at_once} "
-            "threads. A request counts from the end of its body; `/health` and `/ready` do not count. Of a space in a "
-            "file with models in the process, a read starts when the one before is done or has taken "
-            f"{1000 * ALONE_SECONDS:g} ms: Python runs one thread at a time.",
+            f"threads, or {MAX_DATABASE_CALL_THREADS} if the space is in a database. A request counts from the end of "
+            "its body; `/health` and `/ready` do not count. Of a space in a file with models in the process, a read "
+            f"starts when the one before is done or has taken {1000 * ALONE_SECONDS:g} ms: Python runs one thread at a "
+            "time.",
             f"- Upload: {bounds.max_upload_bytes:,} bytes, {bounds.uploads_at_once} at once, {bounds.uploads_of_a_key} "
             f"per key. Archive: {packed.max_files:,} members, {packed.max_bytes:,} bytes, and {packed.max_ratio} times "
             f"its own size if it is larger than {packed.ratio_from:,} bytes unpacked.",

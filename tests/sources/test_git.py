@@ -51,10 +51,10 @@ def test_a_linked_work_tree_is_read_at_its_own_head(scratch, tmp_path):
     assert open_repository(tmp_path / "linked").head() == first
 
 
-def test_a_folder_without_git_is_refused_with_the_mode_to_use(tmp_path):
+def test_folder_without_git_is_refused_with_a_hint(tmp_path):
     with pytest.raises(InvalidInput) as refused:
         open_repository(tmp_path)
-    assert 'mode "path"' in refused.value.hint
+    assert "git init" in refused.value.hint
 
 
 def test_a_file_is_refused(tmp_path):

@@ -1249,19 +1249,6 @@ def test_no_session_of_opencode_fails_or_waits_where_our_command_does(folder, tm
     assert others == [{"parts": None}, {"output": "text"}, None]
 
 
-def test_status_counts_statements_read_from_files_apart(folder, capsys):
-    (folder / "pyproject.toml").write_text('[project]\nname = "acme"\nversion = "1.0"\nrequires-python = ">=3.11"\n')
-    assert run(["add", "."]) == 0
-    capsys.readouterr()
-    assert run(["status"]) == 0
-    read = capsys.readouterr().out
-    assert re.search(r"\d statements? read from files", read)
-    assert not re.search(r"\d statements?,", read)
-    assert run(["decide", "Three retries"]) == 0
-    assert run(["status"]) == 0
-    assert re.search(r"\b1 statement, \d statements? read from files", capsys.readouterr().out)
-
-
 @pytest.mark.parametrize("command", [["hook", "install"], ["check"]])
 def test_commands_outside_git_hint_at_a_repository(folder, capsys, command):
     assert run(command) == 2

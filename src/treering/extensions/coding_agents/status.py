@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from treering.core.counting import counted_things
-from treering.core.filters import Compare
 from treering.facades import LazyModule
-from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, is_piped, opened
@@ -43,7 +41,6 @@ def status(
     address = chosen.address
     with opened(access) as space:
         state = space.perform(space_status.STATUS, options={"writes": writes})
-        read = _count_read(space.engine.ledger, state)
         latest = [] if access.as_json or not writes else history.events(space, {}, "/", until_enough=writes)
     transcripts = len({one.transcript for one in session_hooks.waiting_transcripts(settings)})
     resident = how_it_is()
@@ -54,7 +51,7 @@ def status(
         "waiting_transcripts": transcripts,
         "resident": {name: float(value) for name, value in resident.items()} if resident else None,
     }
-    lines = [*_status_lines(address, chosen.why, state, read, verbose=access.verbose)]
+    lines = [*_status_lines(address, chosen.why, state, verbose=access.verbose)]
     if transcripts:
         waiting = counted_things(transcripts, "transcript")
         lines.append(line(f"{waiting} of sessions not read yet. Read with: treering session work"))
@@ -71,16 +68,12 @@ def status(
 
 
 def _status_lines(
-    address: Address, why: str, state: "space_status.SpaceStatus", read: int, *, verbose: bool
+    address: Address, why: str, state: "space_status.SpaceStatus", *, verbose: bool
 ) -> Iterator[IndentedLine]:
     yield line(("Space: ", "bold"), f"{shown_address(address)}{f' ({why})' if verbose else ''}")
     counts = {kind: sum(of.values()) for kind, of in state.objects.items()}
     shown = {kind: number for kind, number in counts.items() if verbose or kind != "node"}
-    if read:
-        shown["knowledge"] -= read
-    counted = [counted_things(number, kind.replace("_", " ")) for kind, number in shown.items() if number]
-    if read:
-        counted.append(f"{counted_things(read, 'statement')} read from files")
+    counted = (counted_things(number, kind.replace("_", " ")) for kind, number in shown.items())
     yield line(", ".join(counted) or _EMPTY)
     if state.pending_vectors:
         yield line(_of_vectors(state.making_vectors, state.pending_vectors))
@@ -97,16 +90,6 @@ def _status_lines(
         yield line(_of_role(protection))
 
 
-def _count_read(ledger: Ledger, state: "space_status.SpaceStatus") -> int:
-    """Return how many statements were read from files, such as manifests; 0 if there are too many to count quickly."""
-    total = sum(state.objects.get("knowledge", {}).values())
-    if not 0 < total <= _MAX_COUNTED:
-        return 0
-    read = Selection(types=("knowledge",), descend=True, where=Compare("channel", "eq", "adapter"))
-    return sum(1 for _ in ledger.select(read, altered={}))
-
-
-_MAX_COUNTED = 1000
 _EMPTY = "Nothing has been read yet. Start with: treering add ."
 
 

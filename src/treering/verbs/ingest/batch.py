@@ -282,15 +282,15 @@ def archive_unmerged(
     return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
 
 
-def archive_unstated(writer: BatchWriter) -> list[Receipt]:
+def archive_unstated(writer: BatchWriter, unstated: Iterable[Knowledge]) -> list[Receipt]:
     """Archive stale knowledge that was only read from files, which no longer state it.
 
     If a file states it again, it becomes a new candidate.
     """
     operations = [
         Transition(id=item.id, expected_revision=item.revision, to="archived")
-        for item in _stale_below(writer)
-        if item.is_only_read
+        for item in unstated
+        if item.status == "stale"
     ]
     if not operations:
         return []
@@ -299,12 +299,6 @@ def archive_unstated(writer: BatchWriter) -> list[Receipt]:
         receipt = commit_or_propose(patch, writer.engine.ledger)
         return [receipt] if receipt else []
     return []
-
-
-def _stale_below(writer: BatchWriter) -> list[Knowledge]:
-    where = Compare("status", "eq", "stale")
-    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
-    return [item for item in writer.engine.ledger.select(selection) if isinstance(item, Knowledge)]
 
 
 def return_replaced(
@@ -351,7 +345,10 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
     either, or a person has changed it since, it stays stale.
     """
     engine, now = writer.engine, writer.engine.clock.now()
-    candidates = [item for item in _stale_below(writer) if not is_over(item, now=now) and item.kind != "summary"]
+    where = Compare("status", "eq", "stale")
+    selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
+    stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
+    candidates = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
     again: dict[str, Receipt] = {}
     known = -1
     while known < len(again):  # derived knowledge follows

@@ -417,9 +417,11 @@ class Run:
 
     def _archive_unstated(self) -> None:
         """Archive knowledge that only files stated and that they no longer state, without reporting it as stale."""
-        self.account.staled = [one for one in self.account.staled if not self._is_only_read(one)]
-        if self.account.items and not self._writer.dry_run:
-            self._account_for(archive_unstated(self._writer))
+        staled = {one: self._engine.ledger.get(one) for one in self.account.staled}
+        read = {one: item for one, item in staled.items() if isinstance(item, Knowledge) and item.is_only_read}
+        self.account.staled = [one for one in self.account.staled if one not in read]
+        if not self._writer.dry_run:
+            self._account_for(archive_unstated(self._writer, read.values()))
 
     def _is_only_read(self, identity: str) -> bool:
         item = self._engine.ledger.get(identity)
@@ -438,6 +440,8 @@ class Run:
 
     def _note_partly_lost(self) -> None:
         """Warn about knowledge that lost part of its evidence and is still current."""
+        if not self._writer.partly_lost:
+            return
         heads = self._engine.ledger.heads(dict.fromkeys(self._writer.partly_lost))
         for identity, head in heads.items():
             is_current = head.status in CURRENT["knowledge"] and identity not in self.account.staled
