@@ -108,7 +108,7 @@ def connect(
 
 
 def _printed(change: connecting.FileChange) -> str:
-    place = f"{change.file}" if change.before is None else f"Add to {change.file}"
+    place = str(change.file) if change.before is None else f"Add to {change.file}"
     return f"{place}:\n{change.addition}\n"
 
 

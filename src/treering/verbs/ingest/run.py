@@ -417,15 +417,15 @@ class Run:
 
     def _archive_unstated(self) -> None:
         """Archive knowledge that only files stated and that they no longer state, without reporting it as stale."""
-        staled = {one: self._engine.ledger.get(one) for one in self.account.staled}
-        read = {one: item for one, item in staled.items() if isinstance(item, Knowledge) and item.is_only_read}
+        read = self._only_read(self.account.staled)
         self.account.staled = [one for one in self.account.staled if one not in read]
         if not self._writer.dry_run:
             self._account_for(archive_unstated(self._writer, read.values()))
 
-    def _is_only_read(self, identity: str) -> bool:
-        item = self._engine.ledger.get(identity)
-        return isinstance(item, Knowledge) and item.is_only_read
+    def _only_read(self, identities: Iterable[str]) -> dict[str, Knowledge]:
+        """Return, by id, the knowledge among objects that was only read from files."""
+        items = map(self._engine.ledger.get, identities)
+        return {item.id: item for item in items if isinstance(item, Knowledge) and item.is_only_read}
 
     def _note_lost(self) -> None:
         """Count knowledge as stale that other branches still support, but the branch just read no longer does."""
@@ -435,8 +435,9 @@ class Run:
             ledger = self._engine.ledger
             live = {one: head for one, head in ledger.heads(lost).items() if head.status in CURRENT["knowledge"]}
             notes = notes_of_objects(AskedTree(view), ledger, live.values())
-            gone = (one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run)
-            self.account.staled += [one for one in gone if not self._is_only_read(one)]
+            gone = [one for one in live if notes.get(one, "").startswith(CHANGED) or self._writer.dry_run]
+            only_read = self._only_read(gone)
+            self.account.staled += [one for one in gone if one not in only_read]
 
     def _note_partly_lost(self) -> None:
         """Warn about knowledge that lost part of its evidence and is still current."""
@@ -445,7 +446,7 @@ class Run:
         heads = self._engine.ledger.heads(dict.fromkeys(self._writer.partly_lost))
         for identity, head in heads.items():
             is_current = head.status in CURRENT["knowledge"] and identity not in self.account.staled
-            if is_current and not self._is_only_read(identity):
+            if is_current and not self._only_read([identity]):
                 self.account.warnings.append(f"Part of the evidence for {named(head.title)} changed. See lint.")
 
     def _link_nodes(self) -> None:
