@@ -259,6 +259,10 @@ class _Plan:
     def origin(self, path: str) -> str:
         return f"{self.root}#{path}"
 
+    def path(self, origin: str) -> str:
+        """Return the path of the file with an origin, also for the origin of a part of it."""
+        return origin.removeprefix(self.origin("")).partition("#")[0]
+
     def fingerprint(self, entry: TreeEntry) -> str:
         return git_fingerprint(entry.blob, redact=self.selection.redact)
 
@@ -477,7 +481,7 @@ def _is_uncommitted(plan: _Plan, origin: str) -> bool:
     top = plan.repository.top
     if top is None or plan.selection.commit is not None:
         return False
-    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    path = plan.path(origin)
     file = place_in(top, path)
     exists = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
     return exists and path not in plan.committed_before
@@ -485,7 +489,7 @@ def _is_uncommitted(plan: _Plan, origin: str) -> bool:
 
 def _was_committed(plan: _Plan, origin: str) -> bool:
     """Return whether a file was in the commit read last, or that commit is unknown."""
-    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    path = plan.path(origin)
     return not plan.committed_before or path in plan.committed_before
 
 
@@ -497,7 +501,7 @@ def _is_as_stored(plan: _Plan, origin: str, known: str) -> bool:
     top = plan.repository.top
     if not known.startswith(GIT_BLOB) or top is None or plan.selection.commit or plan.selection.worktree:
         return False
-    file = place_in(top, origin.removeprefix(plan.origin("")).partition("#")[0])
+    file = place_in(top, plan.path(origin))
     if file.is_symlink() or not file.is_file() or not file.resolve().is_relative_to(top.resolve()):
         return False
     data = read_lying(file, _MAX_COMPARED_BYTES)
