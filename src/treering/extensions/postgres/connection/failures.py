@@ -13,7 +13,7 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
 from treering.stores.rows.damage import RESTORE
-from treering.stores.rows.packing import pack
+from treering.stores.rows.packing import pack, unpack
 from treering.stores.rows.read_checks import Body
 
 _SHOWN = 300
@@ -145,6 +145,11 @@ def body_of(stored: bytes) -> Body:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+def text_of(stored: bytes) -> str:
+    """Return the text of which `packed` made a value. Raises `Corrupt` if the value is damaged."""
+    return unpack(body_of(stored))
 
 
 def to_column(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treering.core.errors import Corrupt
-from treering.extensions.postgres.connection.failures import body_of, from_column, to_column
+from treering.extensions.postgres.connection.failures import from_column, text_of, to_column
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.index.graph_rows import (
     clear_ties,
@@ -55,7 +55,6 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
-from treering.stores.rows.packing import unpack
 from treering.stores.rows.upkeep import EPOCH, SHOWN, CarriedIndex, Replay
 
 _AT_ONCE = 50  # objects whose histories are applied together
@@ -308,7 +307,7 @@ def _imagine(wanted: _Wanted, changes: Sequence[Change], extractor: Extractor) -
 
 def _actual(transaction: Transaction) -> dict[Place, int]:
     groups = [_grouped(transaction.rows(sql)) for sql in (_ENDINGS, _DAYS, _NAMES)]
-    words = {key: (_text(one), _text(other)) for key, one, other in transaction.rows(_WORDS)}
+    words = {key: (text_of(one), text_of(other)) for key, one, other in transaction.rows(_WORDS)}
     ties = graph_contents(transaction)
     contents: dict[Place, int] = {}
     for key, seq, until, scope, digest, metadata, terms, trigrams, *stored in transaction.rows(_ROWS):
@@ -338,8 +337,8 @@ def _wrong_runs(transaction: Transaction) -> int:
     for number, first, last in runs:
         texts = transaction.rows(_OF_RUN, first=upto + 1, last=last)
         wanted = (
-            run_of_words([(key, _text(words)) for key, words, _ in texts]),
-            run_of_names([(key, _text(names)) for key, _, names in texts]),
+            run_of_words([(key, text_of(words)) for key, words, _ in texts]),
+            run_of_names([(key, text_of(names)) for key, _, names in texts]),
         )
         try:
             actual = read_runs(transaction, [number])[number]
@@ -374,7 +373,3 @@ def _canonical(metadata: str) -> str:
 
 def _plain(number: str) -> float:
     return float(number)
-
-
-def _text(stored: bytes) -> str:
-    return unpack(body_of(stored))

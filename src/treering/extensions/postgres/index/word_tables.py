@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treering.extensions.postgres.connection.failures import body_of
+from treering.extensions.postgres.connection.failures import text_of
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.index.index_state import logged_after, moment_of, read_state
 from treering.extensions.postgres.index.words import (
@@ -28,7 +28,6 @@ from treering.extensions.postgres.index.words import (
 from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.tables import Postings, WordTable
 from treering.stores.rows.damage import REINDEX, row_of
-from treering.stores.rows.packing import unpack
 from treering.stores.rows.passage_log import Moment
 
 Keys = npt.NDArray[np.int64]
@@ -312,14 +311,14 @@ def _read(transaction: Transaction, moment: tuple[Moment, int], known: WordsAt |
         )
     if not same or position != same.moment[0][1] or waiting is not same.waiting:
         for key, words, names in transaction.rows(_WAITING, after=waiting.upto):
-            waiting.add(key, _text(words), _text(names))
+            waiting.add(key, text_of(words), text_of(names))
     return WordsAt(moment, shown, indexed, waiting)
 
 
 def _texts(transaction: Transaction, keys: Keys, column: int) -> list[tuple[int, str]]:
     if not len(keys):
         return []
-    return [(row[0], _text(row[column])) for row in transaction.rows(_TEXTS, keys=keys.tolist())]
+    return [(row[0], text_of(row[column])) for row in transaction.rows(_TEXTS, keys=keys.tolist())]
 
 
 def _weighed(text: str, phrase: str) -> int:
@@ -347,7 +346,3 @@ def _table(shown: Shown, lengths: np.ndarray) -> WordTable:
     table, sizes = WordTable(), lengths[keys].astype(np.int64)
     table.begin(keys, sizes, rows=len(keys), total=int(sizes.sum()))
     return table
-
-
-def _text(stored: bytes) -> str:
-    return unpack(body_of(stored))

@@ -16,13 +16,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from treering.extensions.postgres.connection.failures import body_of, packed
+from treering.extensions.postgres.connection.failures import packed, text_of
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.index.index_state import PASSAGES, read_state, write_state
 from treering.ports.passages import Passage
 from treering.retrieval.index.projection import terms_of
 from treering.stores.rows.damage import REINDEX, row_of
-from treering.stores.rows.packing import pack_bytes, unpack, unpack_bytes
+from treering.stores.rows.packing import pack_bytes, unpack_bytes
 from treering.stores.rows.reach import place_terms
 
 # The postings of a run, in buckets of whole terms with a few thousand postings each, so that rare terms need no row of
@@ -294,8 +294,8 @@ def read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tup
 def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *known: PostingRun) -> None:
     """Write a run from the postings of its earlier passages and the texts of new ones."""
     number, first, last, passages = row
-    words = run_of_words([(key, _text(packed_words)) for key, packed_words, _ in waiting])
-    names = run_of_names([(key, _text(packed_names)) for key, _, packed_names in waiting])
+    words = run_of_words([(key, text_of(packed_words)) for key, packed_words, _ in waiting])
+    names = run_of_names([(key, text_of(packed_names)) for key, _, packed_names in waiting])
     runs = [PostingRun.joined([*known[kind : kind + 1], new]) for kind, new in enumerate((words, names))]
     buckets = [packed_run(run) for run in runs]
     keys = [key for key, _, _ in waiting]
@@ -309,7 +309,3 @@ def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *know
 
 def _note_runs(transaction: Transaction) -> None:
     write_state(transaction, RUNS, read_state(transaction, RUNS) + 1)
-
-
-def _text(stored: bytes) -> str:
-    return unpack(body_of(stored))

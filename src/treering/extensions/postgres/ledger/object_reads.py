@@ -10,13 +10,13 @@ from typing import Any
 from treering.core.errors import Corrupt
 from treering.core.objects import Object
 from treering.core.patch import Link
-from treering.extensions.postgres.connection.failures import body_of, from_column, to_column
+from treering.extensions.postgres.connection.failures import body_of, from_column, text_of, to_column
 from treering.extensions.postgres.connection.schema import NAMED_AT_LENGTH, NAMED_BRIEFLY
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.ledger.log_tables import EventTable
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.objects import StoredObjects, WordsOf
-from treering.stores.rows.packing import text_hash, unpack
+from treering.stores.rows.packing import text_hash
 from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored
 
 _NEWEST = """
@@ -190,7 +190,7 @@ class ObjectReads(StoredObjects):
         for source_id, segment_id, body in self._transaction.rows(sql, ids=sources) if sources else ():
             # Texts that cannot be decompressed are missing when their object is parsed.
             with suppress(Corrupt), row_of(source_id):
-                words.setdefault(source_id, {})[segment_id] = unpack(body_of(body))
+                words.setdefault(source_id, {})[segment_id] = text_of(body)
         return lambda source_id: words.get(source_id, {})
 
     def _segment_row(self, source_id: str, segment_id: str) -> tuple[int | None, Body, Body] | None:

@@ -7,10 +7,10 @@ from treering.core.patch import Link
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.core.writing.integrity import references_of
-from treering.extensions.postgres.connection.failures import body_of, packed, to_column
+from treering.extensions.postgres.connection.failures import packed, text_of, to_column
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
-from treering.stores.rows.packing import text_hash, unpack
+from treering.stores.rows.packing import text_hash
 from treering.stores.rows.verification import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of
 
 _TYPED = tuple(f"{name} integer" if name == "revision" else f"{name} text" for name in OBJECT_COLUMNS)
@@ -138,7 +138,7 @@ class ObjectWrites:
             self.finish()  # an earlier revision in the same patch
         sql = "SELECT segment_id, place, vanished FROM segments WHERE space = %(space)s AND source_id = %(id)s"
         rows = self._transaction.rows(sql, id=item.id)
-        return {row[0]: KnownPlace(unpack(body_of(row[1])), row[2]) for row in rows}
+        return {row[0]: KnownPlace(text_of(row[1]), row[2]) for row in rows}
 
     def _depend(self, known: list[Knowledge]) -> None:
         if not known:

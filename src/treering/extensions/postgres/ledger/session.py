@@ -16,7 +16,7 @@ from treering.core.policy import Policy
 from treering.core.writing.copying import LinkRow
 from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
-from treering.extensions.postgres.connection.failures import body_of, from_column
+from treering.extensions.postgres.connection.failures import body_of, from_column, text_of
 from treering.extensions.postgres.connection.transactions import Row, Transaction
 from treering.extensions.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
@@ -24,7 +24,7 @@ from treering.extensions.postgres.ledger.object_writes import ObjectWrites
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import row_of
-from treering.stores.rows.packing import unpack, unpack_json
+from treering.stores.rows.packing import unpack_json
 from treering.stores.rows.read_checks import Body, ReadChecks, Stored
 from treering.stores.rows.records import load_records
 from treering.stores.rows.session import Follower, LedgerSession
@@ -184,7 +184,7 @@ class SpaceRows:
 def _segment(row: Row) -> Segment:
     source_id, _, _, place, body = row
     with row_of(source_id):
-        return Segment.model_validate({**unpack_json(body_of(place)), "excerpt": unpack(body_of(body))})
+        return Segment.model_validate({**unpack_json(body_of(place)), "excerpt": text_of(body)})
 
 
 class LedgerFollower(Follower[Transaction], Protocol):
