@@ -148,6 +148,18 @@ def test_a_name_that_two_files_define_is_linked_to_none_where_its_user_does_not_
     write(project, {"c.rb": "class Cart\nend\n"})
     ingest(space, project)
     assert told(space, "a.rb", types=["calls", "uses"]) == []
+    assert told(space, "a.rb::Cart", types=["calls", "uses"]) == ["perhaps used by (Cart) show at b.rb#L2-L2"]
+
+
+def test_calls_of_a_method_that_several_types_have_are_uncertain(space, project):
+    roles = "package roles\n\nfunc (r *Roles) RebuildAll() error {\n\treturn nil\n}\n"
+    policy = "package policy\n\nfunc (p *Policy) RebuildAll() error {\n\treturn nil\n}\n"
+    load = "package load\n\nfunc Load(a *roles.Roles) {\n\tlist := make([]string, 0)\n\ta.RebuildAll()\n}\n"
+    write(project, {"go.mod": "module shop\n", "roles/r.go": roles, "policy/p.go": policy, "load/l.go": load})
+    ingest(space, project)
+    links = ask(space, "roles/r.go::Roles.RebuildAll", types=["calls"]).code
+    assert [(one.told, one.symbol, one.sure) for one in links] == [("perhaps called by", "Load", False)]
+    assert told(space, "load/l.go::Load", types=["calls"], direction="out") == []
 
 
 def test_comments_and_strings_contain_no_uses(space, project):

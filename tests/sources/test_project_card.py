@@ -254,6 +254,13 @@ def test_purpose_comes_from_the_package_or_the_readme(card_of):
     assert card_of({"acme/__init__.py": '"""Anvils for everybody."""\n'})["purpose"] == "Anvils for everybody"
 
 
+@pytest.mark.parametrize(
+    "notice", ["**News**: try the online editor!", "Note: version 2 is out.", "WARNING: unstable."]
+)
+def test_a_notice_in_the_readme_is_not_the_purpose(card_of, notice):
+    assert card_of({"README.md": f"# Acme\n\n{notice}\n\nAcme sells anvils.\n"})["purpose"] == "Acme sells anvils"
+
+
 def test_folders_of_decision_records_are_counted(card_of):
     files = {f"docs/decisions/{number:04}-use.md": "# Use it\n" for number in range(3)}
     card = card_of(files | {"docs/decisions/template.md": "# Title\n", "a.py": "a = 1\n"})

@@ -86,8 +86,9 @@ def test_an_erased_description_does_not_return(space, repository, tmp_path, chan
         (repository / "README.md").unlink()
     if change != "none":
         commit(repository)
-    read(space, repository)
+    report = read(space, repository)
     assert not found(space)
+    assert not [one for one in report.warnings if "erased" in one and "README.md" not in one]
     assert not in_files(tmp_path)
 
 

@@ -89,8 +89,8 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
     if defines_commands(path_of(head), head.place_role):
         return TUNING.files.defining_commands
     if head.place_role == "documentation":
-        return 1 - (1 - TUNING.files.beside_guides) * (1 - called_share(head, terms))
-    return TUNING.files.beside_guides if head.place_role == "data" else TUNING.files.beside_code
+        return 1 - (1 - TUNING.files.beside_code) * (1 - called_share(head, terms))
+    return TUNING.files.beside_code
 
 
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:

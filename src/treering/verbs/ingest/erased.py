@@ -53,6 +53,7 @@ class ErasedPart:
 
     passages: int = 0
     date: str = ""
+    """Empty for a text that Treering derived from files: the erased file itself is reported."""
     whole: bool = False
 
     def reason(self) -> str:
@@ -123,7 +124,7 @@ class ErasedTexts:
         if left == draft:
             return draft, ErasedPart()
         fingerprint = f"without erased {_mark(self.key, draft.fingerprint)}"
-        return replace(left, fingerprint=fingerprint), ErasedPart(len(draft.segments), self.last_day())
+        return replace(left, fingerprint=fingerprint), ErasedPart(len(draft.segments))
 
     def _is_copied(self, root: str, sentence: str) -> bool:
         return self._knows(_copy_mark(self.key, root, sentence))

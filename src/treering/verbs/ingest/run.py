@@ -262,7 +262,7 @@ class Run:
         clean = clean or self._cleaned(draft)
         draft, recalled = without_recalled_segments(with_short_names(draft if left_out.passages else clean.value))
         warnings = [*draft.warnings, *clean.warnings, *([recalled_warning(recalled)] if recalled else [])]
-        warnings += [left_out.reason()] if left_out.passages else []
+        warnings += [left_out.reason()] if left_out.date else []
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self.account.redacted += sum(map(is_redaction, warnings))
         if state is None and (why := _summarized(draft)):

@@ -33,6 +33,8 @@ class CodeNeighbour(Value):
     """Such as `src/app.py#L10 @ 1f3c…`."""
     more: int = 0
     """How many more places in the same file there are."""
+    sure: bool = True
+    """False for a call of a method whose receiver is unknown, if several files define a method of that name."""
 
 
 @dataclass(frozen=True, slots=True)

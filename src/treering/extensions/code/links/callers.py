@@ -51,7 +51,8 @@ def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubjec
 
 
 def _line(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
-    others = [user for user in users if user.how != "imports"] or list(users)
+    sure = [user for user in users if user.sure]
+    others = [user for user in sure if user.how != "imports"] or sure
     tests = list(dict.fromkeys(user.place.file.path for user in others if user.place.is_test))
     code = list(dict.fromkeys(_where(user) for user in others if not user.place.is_test))
     parts = [*_listed("used by", code), *_listed("tested by", [label(path) for path in tests])]

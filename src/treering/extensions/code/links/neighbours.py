@@ -99,6 +99,7 @@ def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour
     first = users[0]
     head = first.place.head
     names = dict.fromkeys(user.name for user in users if user.name.strip("*"))
+    words = relation_in_words(relation, "in")
     return CodeNeighbour(
         id=head.object_id,
         segment_id=head.part,
@@ -106,7 +107,8 @@ def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour
         symbol="" if first.how == "imports" else _symbol_at(first),
         relation=relation,
         direction="in",
-        told=relation_in_words(relation, "in"),
+        told=words if first.sure else f"perhaps {words}",
+        sure=first.sure,
         of=", ".join(names),
         place=_cited(first.segment, first.line),
         more=len(users) - 1,

@@ -20,6 +20,7 @@ from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
     ANYWHERE,
+    OWN,
     CodeFile,
     CodeUse,
     How,
@@ -170,7 +171,7 @@ class _Resolver:
                 definitions = places_in(defined, definition_name(family, place.file.module, part), family, root)
                 if definitions:
                     return _Resolved(use, place, part, definitions[0])
-        if not ways:
+        if not ways or use.use.module == OWN:  # a name that the own package lacks is a part of the language
             return _Resolved(use, None, "", None)
         return _Resolved(use, *min(ways, key=lambda way: len(way[1])), None)
 

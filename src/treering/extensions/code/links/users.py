@@ -70,13 +70,16 @@ class CodeUser:
     name: str
     line: int | None
     segment: Segment
+    sure: bool = True
+    """False if the receiver of the call is unknown, and another file defines a method of this name, too."""
 
 
 def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> Steps[list[CodeUser]]:
     """Find the passages that import, call or use a subject, the nearest first; in its own file only other parts.
 
-    A name of unknown origin counts as the subject's if no other definition in the root has it. Unless `thorough`, only
-    two requests are made, and imports by a package name or through another module are left out.
+    A name of unknown origin counts as the subject's if no other definition in the root has it. If others have it, uses
+    of a symbol come last and are not `sure`; users of a whole file and tests are left out. Unless `thorough`, only two
+    requests are made, and imports by a package name or through another module are left out.
     """
     names = _SubjectNames.make(subject)
     found: PassagesFound = yield PassageRequest((), reach, named=names.names)
@@ -171,8 +174,9 @@ class _Meaning:
         """Return the name of the subject that a use means, empty for the module; `None` for other uses."""
         subject = self.names.subject
         if use.module == ANYWHERE:
+            wanted = self.sole if subject.whole or place.is_test else self.names.wanted
             last = use.name.lstrip(".").partition(".")[0]
-            return next((one for one in self.sole if one.rpartition(".")[2] == last), None)
+            return next((one for one in wanted if one.rpartition(".")[2] == last), None)
         for module, name in used_from(place.file, use):
             if self._is_module(module, place):
                 if use.name == "*" and not subject.whole:
@@ -220,7 +224,8 @@ def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeU
         name = meaning.name(place, use)
         if name is not None and not (is_own and _defines(place, name)):
             last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-            return CodeUser(place, use.how, name, line_of(segment, last_part), segment)
+            sure = use.module != ANYWHERE or name in meaning.sole
+            return CodeUser(place, use.how, name, line_of(segment, last_part), segment, sure)
     return None
 
 
@@ -305,4 +310,6 @@ def _distance(subject: CodeSubject, place: CodePlace) -> tuple[bool, int, str]:
 
 
 def _ranked(subject: CodeSubject, users: Sequence[CodeUser]) -> list[CodeUser]:
-    return sorted(users, key=lambda user: (*_distance(subject, user.place), user.line or 0, user.place.head.key))
+    return sorted(
+        users, key=lambda user: (not user.sure, *_distance(subject, user.place), user.line or 0, user.place.head.key)
+    )

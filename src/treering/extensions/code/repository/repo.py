@@ -65,7 +65,7 @@ from treering.sources.reading.folder import (
     place_in,
 )
 
-_MAP_VERSION = 7
+_MAP_VERSION = 8
 _LATEST_COMMITS = 500
 """Commits used for the statistics of changed files."""
 _TELLING_COMMITS = 2_000

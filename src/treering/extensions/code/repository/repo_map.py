@@ -51,6 +51,8 @@ _RULE = re.compile(r"^[=~#*-]{3,}\s*$", re.MULTILINE)
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*)|(\S.*)\n[=~-]{3,}[ \t]*)$", re.MULTILINE)
 _ABOUT = re.compile(r"^\W*(?:intro|about|overview|what|summary|description)", re.IGNORECASE)
 """Headings of a README that introduce a description of the project."""
+_NOTICE = re.compile(r"\W*(?:news|note|notice|warning|attention|important|update|announcement)\b\W*:", re.IGNORECASE)
+"""The beginning of a paragraph in a README that does not describe the project."""
 _LICENCES = (
     ("Apache-2.0", r"apache license\s+version 2\.0"),
     ("AGPL-3.0", r"gnu affero general public license\s+version 3"),
@@ -438,9 +440,9 @@ def _about(texts: Mapping[str, str]) -> str:
 
 
 def _first_prose(text: str) -> str:
-    """Return the first paragraph that starts like a sentence, not like a heading, a badge or a directive."""
+    """Return the first paragraph that starts like a sentence, not like a heading, a badge, a directive or a notice."""
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
-    return next((paragraph for paragraph in paragraphs if re.match(r"[`*]*[^\W_]", paragraph)), "")
+    return next((one for one in paragraphs if re.match(r"[`*]*[^\W_]", one) and not _NOTICE.match(one)), "")
 
 
 def _lines(facts: RepoFacts, payload: Mapping[str, Any], about: str) -> Iterator[str]:
