@@ -104,6 +104,16 @@ def test_signs_of_large_components_count_more():
     assert sum(len(a & b) for a, b in zip(found, true, strict=True)) >= 0.8 * 10 * 50
 
 
+def test_a_larger_table_computes_more_cosines():
+    vectors = clustered(rows=12_040, clusters=30, seed=7)
+    queries, rows = vectors[12_000:], vectors[:12_000]
+    table = VectorTable(DIMENSION, exact_rows=1_000, rescored=1)
+    table.add(np.arange(12_000), rows)
+    found = [set(table.search(query, limit=10)[0].tolist()) for query in queries]
+    true = [set(np.argsort(-(rows @ query))[:10].tolist()) for query in queries]
+    assert sum(len(a & b) for a, b in zip(found, true, strict=True)) >= 0.9 * 10 * 40
+
+
 def test_a_filter_that_leaves_few_rows_is_answered_exactly_in_a_large_table():
     vectors = clustered(rows=3_000, clusters=30, seed=2)
     table = VectorTable(DIMENSION, exact_rows=400, rescored=10)

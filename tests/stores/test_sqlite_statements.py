@@ -46,6 +46,18 @@ def test_a_read_runs_few_statements(space, statements, mode, field, question):
     assert len(statements) <= MAX_STATEMENTS[mode]
 
 
+def test_a_missing_name_is_looked_up_once_until_a_write(space, statements):
+    def looked_up():
+        statements.clear()
+        space.query("context", input={"task": "Why does the swarm of hive 3 call evaluate_queen_marks in May?"})
+        return sum("passage_names MATCH" in sql for sql in statements)
+
+    assert looked_up() == 1
+    assert looked_up() == 0
+    note(space, "Hive 3 calls re_evaluate_queen_marks_again.", origin="notes/marks.md")
+    assert looked_up() > 1
+
+
 def test_citing_a_turn_reads_as_many_rows_in_a_long_conversation(monkeypatch):
     rows = []
 

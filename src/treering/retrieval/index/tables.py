@@ -22,6 +22,12 @@ Stored = npt.NDArray[np.int16]
 MAX_KEY = 2**28
 EXACT_ROWS = 20_000
 RESCORED = 8_000
+RESCORED_DIVISOR = 40
+"""In a table of more than 40 times `RESCORED` rows, cosines are computed for one row of this many.
+
+Of 1.39 million passages of code, 8,000 rows contain 92 % of the ten nearest and 81 % of the hundred nearest, one in 40
+contains 98.6 and 95 %, for 2.5 ms more (`benchmarks scale`).
+"""
 _MAGNITUDE_BITS = 3
 """Bits of the magnitudes of a query's components, with which rows are ranked by the signs of their components.
 
@@ -97,7 +103,8 @@ class VectorTable:
     Keys are row ids from 0 to 2**28, preferably dense, because every possible key up to the greatest takes 4 bytes. Up
     to `exact_rows` rows, or rows allowed by a filter, every cosine is computed. In larger tables, rows are ranked by
     the components of the query whose sign they have, weighted by magnitude, and cosines are computed for the best
-    `rescored` of them. Results depend only on the content and the query, not on the order of changes.
+    `rescored` of them, or one in `RESCORED_DIVISOR` if that is more. Results depend only on the content and the query,
+    not on the order of changes.
 
     Not thread-safe: the caller must not search during `add` or `discard`.
     """
@@ -282,9 +289,8 @@ class VectorTable:
         disagreements = self._disagreements(query)
         if rows is not None:
             disagreements = disagreements[rows]
-        wanted = max(self._rescored, 2 * limit)
-        at_most = np.cumsum(np.bincount(disagreements))
-        chosen: Rows = np.flatnonzero(disagreements <= np.searchsorted(at_most, wanted))
+        wanted = min(max(self._rescored, 2 * limit, len(disagreements) // RESCORED_DIVISOR), len(disagreements))
+        chosen: Rows = np.flatnonzero(disagreements <= np.partition(disagreements, wanted - 1)[wanted - 1])
         return chosen if rows is None else rows[chosen]
 
     def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:

@@ -143,12 +143,24 @@ def with_past(
 
 def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
     """Rank by BM25 over substrings of names."""
-    names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
+    names = [
+        name for name in wanted if len(name) >= _SHORTEST_NAME and (sight.of_history or _has_name(connection, name))
+    ]
     if not names:
         return []
     match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])
     tables = (NAMES, NAMES_HISTORY) if sight.of_history else (NAMES,)
     return _best([ranked_rows(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
+
+
+def _has_name(connection: apsw.Connection, name: str) -> bool:
+    """Return whether current passages have names that contain a text.
+
+    The answer is cached: one question is searched with several filters, and for a missing name each search would read
+    the postings of all of its trigrams.
+    """
+    sql = f"SELECT EXISTS(SELECT 1 FROM {NAMES} WHERE {NAMES} MATCH ?)"  # noqa: S608 - our table
+    return remembered(connection, (NAMES, name), lambda: bool(next(connection.execute(sql, (fts_query([name]),)))[0]))
 
 
 def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
