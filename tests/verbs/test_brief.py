@@ -98,6 +98,17 @@ def test_stale_entry_states_which_lines_changed(space, repository, text, reason)
     assert sections(brief(here))["Stale"] == [f"Cap retries ({reason})"]
 
 
+def test_current_decision_states_which_part_of_its_evidence_changed(space, repository):
+    repository.commit({"retries.md": "Retries are capped at five.\n", "guide.md": "Give up after five retries.\n"})
+    here = space.asked_from(repository.folder)
+    here.ingest("repo", input={"path": str(repository.folder)})
+    here.decide("Cap retries", because=["retries.md:1", "guide.md:1"])
+    assert sections(brief(here))["Decided"] == ["Cap retries"]
+    repository.commit({"guide.md": "Nobody counts them.\n"})
+    here.ingest("repo", input={"path": str(repository.folder)})
+    assert sections(brief(here))["Decided"] == ["Cap retries (guide.md:1 changed)"]
+
+
 def test_brief_names_both_contested_statements_with_their_places(space):
     five = note(space, "Retries are capped at five.", origin="retries.md")
     ten = note(space, "Retries are capped at ten.", origin="ops.md")

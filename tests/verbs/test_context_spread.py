@@ -143,6 +143,13 @@ def test_next_reads_are_at_most_five_with_reasons(space, tmp_path):
     assert all(read.endswith(': mentions "retry", "upload"') for read in reads)
 
 
+def test_unknown_words_are_no_reason_to_read_on(space, tmp_path):
+    (tmp_path / "graph.py").write_text("def build_graph(role):\n    role.links()\n")
+    space.ingest("path", input={"path": str(tmp_path)})
+    reads = context(space, "add a GraphQL endpoint", semantic=False).recommended_next_reads
+    assert not [read for read in reads if "GraphQL" in read]
+
+
 def test_name_of_the_project_is_no_reason_to_read_on(space, tmp_path):
     files = {f"part{at}.py": f"def part{at}():\n    acme.retry()\n" + "    acme.step()\n" * 60 for at in range(16)}
     repository = Scratch(tmp_path / "acme")

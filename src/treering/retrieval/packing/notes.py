@@ -187,7 +187,8 @@ def _files_not_shown(packed: Packed, notes: PackNotes) -> list[str]:
     """
     shown = {item.object_id for item in packed.unnumbered}
     query = notes.results.question.text
-    words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.casefold() not in notes.projects]
+    omitted = {word.casefold() for word in (*notes.projects, *notes.results.known.words.unknown)}
+    words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.casefold() not in omitted]
     unrelated = notes.results.sources.unrelated
     best: dict[str, str] = {}
     for hit in notes.files:

@@ -96,21 +96,23 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     against = {item.id for group in groups for item in group}
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
+    held = [item for item in single if item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
-    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in stale[: TUNING.packing.max_entries]}
+    # Current knowledge may have lost a part of its evidence.
+    doubtful = [*stale[: TUNING.packing.max_entries], *(item for item in held if len(item.evidence_refs) > 1)]
+    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in doubtful}
     lost = {identity: ", ".join(gone) for identity, gone in places.items() if gone}
     # The places that an unread branch lost are unknown, so its work tree is more precise.
     reasons = {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
-    held = [item for item in single if item not in stale]
     rules = [one for one in held if one.kind == "constraint"]
     sections = [
-        _section("Rules", rules, most=TUNING.brief.rules),
-        _section("Preferred", [one for one in held if one.kind == "preference"]),
-        _section("Decided", [one for one in held if one.kind == "decision"]),
+        _section("Rules", rules, reasons, most=TUNING.brief.rules),
+        _section("Preferred", [one for one in held if one.kind == "preference"], reasons),
+        _section("Decided", [one for one in held if one.kind == "decision"], reasons),
         _contested(call, groups, altered),
         _section("Open", work),
-        _section("Stale", stale, reasons=reasons),
+        _section("Stale", stale, reasons),
     ]
     talk = last_conversation(
         whole(call.engine.ledger), call.scope, as_of=options.moment(call.engine.time_zone), altered=altered
@@ -216,9 +218,9 @@ def _urgency(item: WorkItem) -> tuple[int, int, float]:
 def _section(
     name: str,
     items: Sequence[Knowledge | WorkItem],
+    reasons: Mapping[str, str] = MappingProxyType({}),
     *,
     most: int = TUNING.packing.max_entries,
-    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> BriefSection:
     entries = tuple(
         BriefEntry(

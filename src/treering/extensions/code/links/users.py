@@ -174,9 +174,9 @@ class _Meaning:
         """Return the name of the subject that a use means, empty for the module; `None` for other uses."""
         subject = self.names.subject
         if use.module == ANYWHERE:
-            wanted = self.sole if subject.whole or place.is_test else self.names.wanted
+            names = self.sole if subject.whole or place.is_test else self.names.wanted
             last = use.name.lstrip(".").partition(".")[0]
-            return next((one for one in wanted if one.rpartition(".")[2] == last), None)
+            return next((one for one in names if one.rpartition(".")[2] == last), None)
         for module, name in used_from(place.file, use):
             if self._is_module(module, place):
                 if use.name == "*" and not subject.whole:
