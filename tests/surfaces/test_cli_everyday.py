@@ -151,6 +151,13 @@ def test_ids_can_be_shortened(acme):
     assert "Write the docs" in printed(acme, "show", f"…{identity[-6:]}")
 
 
+def test_replace_reads_a_fact_as_it_was_recorded(acme):
+    printed(acme, "fact", "kiln.temperature = 1200")
+    printed(acme, "search", "kiln temperature")
+    replaced = printed(acme, "replace", "1", "kiln.temperature = 1230")
+    assert replaced.startswith("Fact: kiln: temperature = 1230, instead of: kiln: temperature = 1200.")
+
+
 def test_replace_supersedes_the_same_kind(acme):
     printed(acme, "decide", "Three retries", "--because", "README.md:3")
     printed(acme, "search", "Three retries")

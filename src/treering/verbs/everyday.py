@@ -64,11 +64,14 @@ def prefer(text: str, because: Because = _NOTHING, *, applies_to: str = "") -> E
 def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelope:
     """Record a fact written `NAME = VALUE`, about a subject; `SUBJECT.NAME = VALUE` names the subject itself.
 
-    Raises `InvalidInput` if the name, the value or the subject is missing.
+    With `subject`, the other dots belong to the name. Raises `InvalidInput` if the name, the value or the subject is
+    missing.
     """
     name, value = _assignment(a_text(text, "The fact"))
     subject = subject.strip()
-    if not subject and "." in name:
+    if subject:
+        name = _without_subject(name, subject)
+    elif "." in name:
         subject, _, name = name.rpartition(".")
     if not subject:
         raise InvalidInput(
@@ -263,14 +266,32 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
             call = rule(text, because, applies_to=applies_to, why=why)
         case Preference(scope=applies_to):
             call = prefer(text, because, applies_to=applies_to)
-        case Fact(subject=subject, predicate=predicate):
-            call = fact(text if "=" in text else f"{predicate} = {text}", because, subject=subject)
+        case Fact():
+            call = _restated_fact(item.payload, text, because)
         case _:
             raise InvalidInput(
                 f"A {item.kind} cannot be replaced by one sentence.",
                 hint=f"Record its replacement, then: treering crystallize {item.id} --by ID",
             )
     return dict(call.input) if isinstance(call.input, dict) else {}
+
+
+def _restated_fact(old: Fact, text: str, because: Because) -> Envelope:
+    """Read a text as `fact` does; a value or a name alone is about the subject of the old fact."""
+    if "=" not in text:
+        return fact(f"{old.predicate} = {text}", because, subject=old.subject)
+    name = text.partition("=")[0].strip()
+    has_dot = "." in name.removeprefix(f"{old.subject}: ")
+    is_same_name = _is_same(_without_subject(name, old.subject), old.predicate)  # the name itself may contain dots
+    return fact(text, because, subject="" if has_dot and not is_same_name else old.subject)
+
+
+def _without_subject(name: str, subject: str) -> str:
+    """Return an attribute without its subject, written `kiln.temperature` or, in a title, `kiln: temperature`."""
+    start, rest = name[: len(subject)], name[len(subject) :]
+    if _is_same(start, subject) and rest.startswith((".", ": ")):
+        return rest[1:].strip() or name
+    return name
 
 
 def _is_same(text: str, title: str) -> bool:
