@@ -1,5 +1,6 @@
 """What the command line prints for people: sentences with titles and places, and ids only on request."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -188,6 +189,25 @@ def test_log_shows_an_ingest_as_one_line(acme):
         '1 Decided: "Retries are bounded"',
         "2 Read 2 files at commit COMMIT",
     ]
+
+
+def test_log_and_status_show_an_erasure_without_its_content(acme):
+    (acme.folder / "secret.md").write_text("The vault opens at noon.\n")
+    acme.done("add", "secret.md")
+    acme.done("erase", "secret.md", "--yes")
+    for command in (("log",), ("log", "--since", "yesterday"), ("status",)):
+        shown = acme.done(*command).out
+        assert re.search(r"  Erased 1 source  \S+$", shown, re.MULTILINE), command
+        assert "secret" not in shown
+        assert "vault" not in shown
+    (erased,) = [one for one in json.loads(acme.done("log", "--json").out)["changes"] if one["event"] == "erased"]
+    assert (erased["type"], erased["title"], erased["current"]) == ("source", "", False)
+
+
+def test_log_shows_a_candidate_as_proposed(acme):
+    flags = ("--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one file")
+    acme.done("crystallize", *flags, "--evidence", "README.md:3", "--status", "candidate")
+    assert 'Proposed: "One file"' in acme.done("log").out
 
 
 def test_log_names_the_commit_of_a_branch_and_no_loss_by_a_rename(acme):

@@ -23,7 +23,7 @@ from treering.verbs.lint.lint import LintReport, ReindexReport, RepairReport
 from treering.verbs.query.brief import BriefReport
 from treering.verbs.query.browsing import Expanded, ExpandReport, HistoryEntry, PageReport
 from treering.verbs.query.context import ContextReport
-from treering.verbs.query.recent import RecentReport, merge_in_words, told_changes
+from treering.verbs.query.recent import RecentReport, erasure_in_words, merge_in_words, told_changes
 from treering.verbs.query.related import Neighbour, RelatedReport
 from treering.verbs.query.search import SearchReport
 from treering.verbs.read_reports import ReadReport
@@ -201,6 +201,9 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
         if one.joined:
             merged = label(merge_in_words(one.joined), most=_SAID)
             yield AnswerEntry(f"{number}. {change.time} {merged} by {label(change.actor)}", ref=change.id)
+            continue
+        if one.erased:
+            yield AnswerEntry(f"{number}. {change.time} {erasure_in_words(one.erased)} {_by(change)}")
             continue
         date = f" ({change.dated_by})" if change.dated_by else ""
         what = f"{change.event}{date} `{change.id}` {quoted(change.title)}"

@@ -16,6 +16,7 @@ from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
 from treering.core.objects import Source
 from treering.core.versions import OTHER_PATH, known_branches
+from treering.core.writing.versions import ERASED
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words
@@ -29,6 +30,7 @@ from treering.verbs.query.recent import (
     RecentInput,
     RecentReport,
     changes_back,
+    erasure_in_words,
     merge_in_words,
     written_change,
 )
@@ -48,7 +50,7 @@ _FILES = {"created": "Read", "updated": "Updated", "moved": "Moved", "archived":
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """One line of the log: a change of one object, or the files of one ingest."""
+    """One line of the log: a change of one object, the files of one ingest, or an erasure."""
 
     at: datetime
     actor: str
@@ -101,16 +103,16 @@ def _changes(space: Space, given: Mapping[str, Any], scope: str) -> Iterator[tup
 
 
 def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Iterator[LoggedEvent]:
-    """Yield events: the files of one ingest and the entries of one merge are one event, other changes one each."""
+    """Yield events: one for the files of an ingest and for the objects of a merge or erasure, else one per change."""
     ingest: _Ingest | None = None
-    merge: list[RecentChange] = []
+    patch: list[RecentChange] = []  # the entries that a patch merged or erased
     followed: set[str] = set()
     for change, head in changes:
-        if merge and change.patch_id != merge[0].patch_id:
-            yield _of_merge(merge)
-            merge = []
-        if change.event_type == JOINED:
-            merge.append(written_change(change, head))
+        if patch and change.patch_id != patch[0].patch_id:
+            yield from _of_patch(patch)
+            patch = []
+        if change.event_type in (JOINED, ERASED):
+            patch.append(written_change(change, head))
             continue
         is_read = change.reason.startswith(_INGEST)
         if ingest and not (is_read and ingest.contains(change)):
@@ -124,8 +126,7 @@ def _events(ledger: Ledger, changes: Iterator[tuple[AuditEvent, Head]]) -> Itera
         is_moved = change.event_type == "evidence_lost" and head.id in followed
         if not is_moved and (not is_read or _is_of_confirmed(change, head)):
             yield from _of_object(change, head)
-    if merge:
-        yield _of_merge(merge)
+    yield from _of_patch(patch)
     if ingest:
         yield ingest.event(ledger)
 
@@ -136,11 +137,15 @@ def _is_of_confirmed(change: AuditEvent, head: Head) -> bool:
     return head.type == "knowledge" and change.event_type != "created" and status != "candidate"
 
 
-def _of_merge(joined: Sequence[RecentChange]) -> LoggedEvent:
-    first = joined[0]
-    what = merge_in_words(joined)
-    what = what[:1].upper() + what[1:]
-    return LoggedEvent(parse_time(first.time), first.actor, what, "", first.id, (first.patch_id,), first.reason)
+def _of_patch(changes: Sequence[RecentChange]) -> Iterator[LoggedEvent]:
+    """Yield an event for the entries that a patch merged, and one for the objects that it erased."""
+    for event, in_words in ((JOINED, merge_in_words), (ERASED, erasure_in_words)):
+        entries = [one for one in changes if one.event == event]
+        if entries:
+            first, what = entries[0], in_words(entries)
+            what = what[:1].upper() + what[1:]
+            place = first.id if event == JOINED else first.patch_id  # no command can show an erased object
+            yield LoggedEvent(parse_time(first.time), first.actor, what, "", place, (first.patch_id,), first.reason)
 
 
 @dataclass(slots=True)

@@ -235,7 +235,9 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
     if not (report.changes or report.warnings):
         yield line("Nothing changed or happened in this window.")
     for one in report.changes:
-        title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
+        # An erased object has no title.
+        title = _name(one.title, fenced=fenced) if one.title else one.type
+        actor = _name(one.actor, fenced=fenced)
         status = shown_status(one.status, current=one.current, note=one.note)
         over = f" ({status})" if status != one.status else ""
         date = f" ({one.dated_by})" if one.dated_by else ""

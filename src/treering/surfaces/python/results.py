@@ -169,13 +169,15 @@ class Log(_Items["RecentChange"]):
         self.report = report
 
     def __str__(self) -> str:
-        """Return a line for each change; links are left out, and an ingest or a merge is one line."""
+        """Return a line for each change; links are left out, and an ingest, a merge or an erasure is one line."""
         # Imported here: results are loaded with the package, and few programs print a log.
-        from treering.verbs.query.recent import ToldChange, merge_in_words, told_changes
+        from treering.verbs.query.recent import ToldChange, erasure_in_words, merge_in_words, told_changes
 
         def in_words(one: ToldChange) -> str:
             if one.joined:
                 return merge_in_words(one.joined)
+            if one.erased:
+                return erasure_in_words(one.erased)
             return f"read {len(one.read)} sources" if len(one.read) > 1 else f"{one.change.event}  {one.change.title}"
 
         return "\n".join(f"{one.change.time[:19]}Z  {in_words(one)}" for one in told_changes(self))

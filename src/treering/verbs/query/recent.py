@@ -1,8 +1,10 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache, partial
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal
@@ -10,10 +12,13 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.audit import LINK_EVENTS, AuditEvent
-from treering.core.canonical import render_time
+from treering.core.canonical import kind_of, render_time
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
+from treering.core.scope import is_within
+from treering.core.writing.versions import ERASED
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
@@ -26,7 +31,7 @@ from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEve
 from treering.verbs.query.flagged import flagged
 from treering.verbs.read_reports import altered_warnings, scope_warnings
 from treering.verbs.reading import DayOptions, ReadOptions, nothing_recorded, selection_of, zone_of
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import scope_of_patch, whole
 
 _TICK = timedelta(microseconds=1)
 _MAX_EVENTS_PER_BATCH = 10_000
@@ -56,7 +61,10 @@ class RecentInput(Value):
 
 
 class RecentChange(HistoryEntry):
-    """A change with its effects, or an event with its first author."""
+    """A change with its effects, or an event with its first author.
+
+    Of an erased object there is only its erasure, without a title.
+    """
 
     id: str
     type: str
@@ -73,17 +81,19 @@ class RecentChange(HistoryEntry):
 
 @dataclass(frozen=True, slots=True)
 class ToldChange:
-    """A change as it is shown; the changes of one ingest or merge are one."""
+    """A change as it is shown; the changes of one ingest, merge or erasure are one."""
 
     change: RecentChange
     read: tuple[str, ...] = ()
     """Titles of the sources that the ingest read, if it is one."""
     joined: tuple[RecentChange, ...] = ()
     """The changes of entries known here and elsewhere that the merge joined, if it is one."""
+    erased: tuple[RecentChange, ...] = ()
+    """The erased objects, if it is an erasure."""
 
 
 def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
-    """Return the changes without links; the changes of one ingest or merge are one.
+    """Return the changes without links; the changes of one ingest, merge or erasure are one.
 
     Knowledge that was read from a file is left out, too: its file is listed.
     """
@@ -95,6 +105,11 @@ def told_changes(changes: Iterable[RecentChange]) -> Sequence[ToldChange]:
         if one.event == JOINED:
             merge = shown.get(one.patch_id, ToldChange(one))
             shown[one.patch_id] = replace(merge, joined=(*merge.joined, one))
+            continue
+        if one.event == ERASED:
+            key = f"{ERASED} {one.patch_id}"
+            erasure = shown.get(key, ToldChange(one))
+            shown[key] = replace(erasure, erased=(*erasure.erased, one))
             continue
         is_extracted = one.event == "created" or one.status == "candidate"
         is_read = one.reason.startswith(_INGEST) and (one.type != "knowledge" or is_extracted)
@@ -120,6 +135,12 @@ def merge_in_words(joined: Sequence[RecentChange]) -> str:
     return f"merged {number:,} {'entry' if number == 1 else 'entries'}{f' from {place}' if place else ''}"
 
 
+def erasure_in_words(erased: Iterable[RecentChange]) -> str:
+    """Return the number of objects of each type that were erased, such as `erased 1 source, 2 statements`."""
+    counts = Counter(one.type.replace("_", " ") for one in erased)
+    return f"{ERASED} {', '.join(counted_things(number, type_) for type_, number in counts.items())}"
+
+
 JOINED = "joined"
 """The event of an entry that a merge combined with the same one from elsewhere."""
 
@@ -138,7 +159,8 @@ class RecentReport(Report):
 
     def numbered_places(self) -> Mapping[int, str]:
         """Return the changed objects as `told_changes` lists them."""
-        return {at: one.change.id for at, one in enumerate(told_changes(self.changes), start=1)}
+        changes = enumerate(told_changes(self.changes), start=1)
+        return {at: one.change.id for at, one in changes if not one.erased}
 
 
 def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
@@ -167,7 +189,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
             *flagged((change.id, (change.title, change.reason)) for change in changes),
             *altered_warnings(altered),
         ),
-        ids=tuple(dict.fromkeys(change.id for change in changes)),
+        ids=tuple(dict.fromkeys(change.id for change in changes if change.event != ERASED)),
         changes=changes,
         understood=tuple(_days_of_window(given, zone, call.engine.clock.now())),
         more=total - len(changes),
@@ -243,7 +265,7 @@ def _written(
     counted = list(islice(_changes(call, given, options, window, at_once=most), most))
     shown = counted[: given.limit]
     changes = [written_change(event, head) for event, head in shown]
-    heads = {head.id: head for _, head in shown}
+    heads = {head.id: head for event, head in shown if event.event_type != ERASED}
     return changes, list(heads.values()), len(counted)
 
 
@@ -268,9 +290,11 @@ def _changes(
 ) -> Iterator[tuple[AuditEvent, Head]]:
     """Return the events of the window about objects in sight, newest first, with the heads of those objects.
 
+    An erasure is in sight at the scope of its patch and above: the scopes of the erased objects are not known anymore.
     The log is read backwards in growing batches: the window may contain all of it.
     """
     ledger = call.engine.ledger
+    scope_of_erasure = cache(partial(scope_of_patch, whole(ledger)))
     since, until = window
     about = _about(call, given.about)
     moment = options.moment(call.engine.time_zone)
@@ -283,11 +307,21 @@ def _changes(
         heads = ledger.heads((event.target for event in events), as_of=moment)
         for event in reversed(events):
             head = heads.get(event.target)
+            if event.event_type == ERASED:
+                scope = scope_of_erasure(event.patch_id)
+                is_seen = scope == call.scope or (options.descend and is_within(scope, call.scope))
+                head = _head_of_erased(event, scope) if is_seen else None
             if about is not None and event.target not in about:
                 continue
             if head and (not given.types or head.type in given.types):
                 yield event, head
         last, at_once = before, min(2 * at_once, _MAX_EVENTS_PER_BATCH)
+
+
+def _head_of_erased(event: AuditEvent, scope: str) -> Head:
+    """Return a head with the id and type of an erased object; nothing else is known of it."""
+    identity = event.target
+    return Head(identity, kind_of(identity), "", "", scope, 0, "", event.channel, event.timestamp)
 
 
 def _happened(

@@ -13,6 +13,7 @@ from anyio import sleep
 from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.scope import ROOT
+from treering.core.writing.versions import ERASED
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.web.overview import OBJECTS, OVERVIEW
 from treering.extensions.server.web.view import PageView, Rendered, told_event
@@ -303,7 +304,10 @@ def _stored(view: PageView, after: int, last: int) -> list[LiveLine]:
     changes = recent_changes(view, last, most=_SHOWN)
     return [
         LiveLine(
-            change.time, f"{told_event(change.event)} by {change.actor}", change.title, view.link(f"object/{change.id}")
+            change.time,
+            f"{told_event(change.event)} by {change.actor}",
+            change.type if change.event == ERASED else change.title,
+            "" if change.event == ERASED else view.link(f"object/{change.id}"),
         )
         for change in reversed(changes)
         if change.seq > after
