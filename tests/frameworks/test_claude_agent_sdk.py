@@ -105,14 +105,14 @@ async def test_runs_of_tools_are_kept_without_secrets_and_those_of_the_memory_ar
         run = {"session_id": "s", "tool_use_id": "t", "tool_input": {"command": "make test"}}
         await keep({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": "passed", **run}, "t", {})
         failed = {"hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "error": "AKIA" + "Q3EGRJ7XLZ2WTNPB"}
-        await keep({**run, **failed, "tool_input": {"command": "make deploy"}}, "t", {})
+        await keep({**run, **failed, "tool_input": {"command": "make deploy", "password": "tulip"}}, "t", {})
         await keep(
             {"hook_event_name": "PostToolUse", "tool_name": MEMORY_TOOLS[0], "tool_response": "", **run}, "t", {}
         )
 
         kept = await client.retrieve("Tool Bash executed with params", 9)
         assert sorted(memory.metadata["success"] for memory in kept) == [False, True]
-        assert not any("Q3EGRJ7" in memory.content for memory in kept)
+        assert not any("Q3EGRJ7" in memory.content or "tulip" in memory.content for memory in kept)
 
 
 async def test_claude_stores_and_retrieves_by_tools_in_the_process():

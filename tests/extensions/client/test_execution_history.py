@@ -141,9 +141,15 @@ def test_without_patterns_of_the_host_failures_are_counted_by_what_their_errors_
 
 def test_secrets_of_results_are_not_kept():
     secret = "ghp_" + "a1B2" * 9
-    leaking = ExecutionItem("fetch", "git", ExecutionStatus.SUCCESS, result={"token": secret, "deep": [{"x": secret}]})
+    leaking = ExecutionItem(
+        "fetch",
+        "git",
+        ExecutionStatus.SUCCESS,
+        result={"token": secret, "deep": [{"x": secret, "password": "hunter2"}]},
+    )
     _, (trace,) = ingested([leaking])
     assert secret not in trace.content
+    assert "hunter2" not in trace.content
     assert "redacted" in trace.content
 
 

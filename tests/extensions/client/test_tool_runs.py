@@ -1,20 +1,24 @@
 import asyncio
+import contextlib
 import functools
 import inspect
 import json
 import logging
+import sqlite3
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import client_parts
 import pytest
+import zstandard
 from mcp import Client
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
 import treering
 from treering.client import BlockingMemoryClient, MemoryDependencies, log_tool_runs, memory_node
+from treering.stores.rows.packing import unpack_sealed
 
 SECRET = "ghp_" + "a1B2" * 9
 
@@ -393,6 +397,83 @@ def test_secrets_are_not_kept(client):
         assert SECRET not in stored
         assert "Hunter2" not in stored
         assert stored.count("[redacted:") >= 4
+
+
+PLAIN_SECRETS = (
+    "sk-abcdefghijklmnopqrstuvwx",
+    "hunter2",
+    "tulip-river-9",
+    "open sesame",
+    "4711",
+    "oatmeal",
+    "marzipan",
+)
+
+
+def all_bytes_in(path):
+    """Return the bytes of a file, and of a database also its rows, decompressed."""
+    data = path.read_bytes()
+    if not data.startswith(b"SQLite format 3"):
+        return data
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        plain = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        tables = [name for (name,) in database.execute(plain)]
+        cells = [cell for table in tables for row in database.execute(f'SELECT * FROM "{table}"') for cell in row]
+    return b"\n".join([data, *(unpack_sealed(one, name=None).encode() for one in cells if is_packed(one))])
+
+
+def is_packed(cell):
+    return isinstance(cell, bytes) and cell.startswith(zstandard.FRAME_HEADER)
+
+
+def test_arguments_and_results_with_the_name_of_a_secret_are_in_no_file(tmp_path):
+    key, password, secret, phrase, code, cookie, token = PLAIN_SECRETS
+
+    def connect(api_key, login, **options):
+        return {"accessToken": token, "users": [{"name": "ada", "passwd": password}], "rows": 3}
+
+    configuration = client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(configuration) as client:
+        logged = log_tool_runs(connect, client=client)
+        logged(
+            key,
+            [{"password": password, "credentials": {"phrase": phrase}}],
+            secret=secret,
+            Authorization=f"Basic {phrase}",
+            passcode=int(code),
+            cookies={"session": cookie},
+        )
+        (run,) = kept(client)
+        mark = "[redacted:assigned_secret]"
+        assert run.metadata["parameters"] == {
+            "api_key": mark,
+            "login": [{"password": mark, "credentials": mark}],
+            **dict.fromkeys(("secret", "Authorization", "passcode", "cookies"), mark),
+        }
+        assert run.metadata["result_summary"] == {
+            "accessToken": mark,
+            "users": [{"name": "ada", "passwd": mark}],
+            "rows": 3,
+        }
+    stored = b"".join(all_bytes_in(path) for path in tmp_path.rglob("*") if path.is_file())
+    assert b"accessToken" in stored
+    assert [one for one in PLAIN_SECRETS if len(one) > 4 and one.encode() in stored] == []
+
+
+def test_arguments_that_only_describe_a_secret_are_stored(client):
+    given = {
+        "max_tokens": 512,
+        "token_count": 7,
+        "secret_santa_budget": 20,
+        "forgot_password": True,
+        "password": "",
+        "token": None,
+        "secret_name": "db/main",
+        "author": "ada",
+        "public_key": "ssh-ed25519",
+    }
+    log_tool_runs(lambda **options: "done", client=client, name="call")(**given)
+    assert kept(client)[0].metadata["parameters"] == given
 
 
 @pytest.mark.parametrize("cut", [1990, 1999, 2008])

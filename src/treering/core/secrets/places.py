@@ -189,6 +189,24 @@ _NAMES = (
         "signingkey master_key masterkey license_key licensekey service_key",
     ),
 )
+_PARAMETERS = (*_NAMES, *map(re.compile, ("passcode", "authorization", "cookie", "ssh_key", "(?<![a-z])auth")))
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_LETTERS = re.compile(r"\W+")
+_NAME_END = re.compile(r"(?:_?(?:key|value|string))?(s?)_?\d*")
+
+
+def names_secret(name: str, value: object) -> bool:
+    """Return whether a parameter contains a secret: its name ends with one in `_NAMES`, whatever its value looks like.
+
+    Truth values are no secrets, and a number under a plural, such as `max_tokens`, is a count.
+    """
+    if value is None or isinstance(value, bool):
+        return False
+    lowered = _lowered(_NO_LETTERS.sub("_", _HUMP.sub("_", name))).strip("_")
+    ends = (_NAME_END.fullmatch(lowered, match.end()) for names in _PARAMETERS for match in names.finditer(lowered))
+    return any(end and not (end[1] and isinstance(value, int | float)) for end in ends)
+
+
 # The text right after such a name. A quoted value may follow anything; a bare value must fill its line, or be in
 # a URL, a connection string or a command.
 _OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is not a token, and a secretary is not a secret

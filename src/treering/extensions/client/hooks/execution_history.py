@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
-from treering.core.screening import screened
+from treering.core.screening import screened_arguments
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import read_field
 from treering.extensions.client.items.documents import plain_value
@@ -183,7 +183,7 @@ def _analysis(patterns: Mapping[str, int], session_id: str | None, steps: Iterab
 
 def _shortened(value: Any) -> Any:
     """Return a result or an error without secrets and within the limit."""
-    plain = screened(plain_value(value)).value
+    plain = screened_arguments(plain_value(value))
     return plain if len(text := str(plain)) <= _MAX_TRACE_CHARS else shortened(text, _MAX_TRACE_CHARS)
 
 
@@ -249,7 +249,7 @@ def _error_text(error: BaseException) -> str:
 
 def capped(value: Any) -> Any:
     """Return a value as JSON data without secrets. If it is longer than `MOST_CHARS`, it becomes truncated text."""
-    plain = screened(_Pruning().pruned(value)).value
+    plain = screened_arguments(_Pruning().pruned(value))
     if isinstance(plain, str):
         return shortened(plain, MOST_CHARS)
     text = json.dumps(plain, ensure_ascii=False)
