@@ -26,7 +26,7 @@ RESCORED_DIVISOR = 40
 """In a table of more than 40 times `RESCORED` rows, cosines are computed for one row of this many.
 
 Of 1.39 million passages of code, 8,000 rows contain 92 % of the ten nearest and 81 % of the hundred nearest, one in 40
-contains 98.6 and 95 %, for 2.5 ms more (`benchmarks scale`).
+contains 98.5 and 95 %, for 2.5 ms more (`benchmarks scale`).
 """
 _MAGNITUDE_BITS = 3
 """Bits of the magnitudes of a query's components, with which rows are ranked by the signs of their components.
