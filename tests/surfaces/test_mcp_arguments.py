@@ -264,6 +264,10 @@ def test_unknown_mode_is_named_before_unknown_fields(ask):
     assert (error["message"], error["hint"]) == ("query has no mode 'serch'.", "Did you mean 'search'?")
 
 
+def test_rule_as_a_kind_is_answered_with_the_kind_of_rules(ask):
+    assert ask("crystallize", kind="rule", title="x").data["hint"] == "Did you mean 'constraint'?"
+
+
 def test_unknown_kind_is_answered_with_all_kinds_nearest_first(ask):
     error = ask("crystallize", kind="decission", title="x", payload={"outcome": "y"}).data
     assert error["hint"] == "Did you mean 'decision'?"

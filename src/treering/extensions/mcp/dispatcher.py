@@ -45,6 +45,8 @@ _ACTOR_CHARS = 80
 _KIND_CHARS = 80
 _KIND_MODES = ("knowledge", "work_item", "activity", "node")
 """The types of objects that `crystallize` creates."""
+_KINDS_IN_WORDS = {"rule": "constraint"}
+"""The kinds of objects that commands call by another name."""
 Reporting = Callable[[str, Envelope], Report]
 """Runs a verb, by its name and the call."""
 LINES_FOR_MODELS = 12
@@ -102,10 +104,11 @@ def _check_names(verb: str, given: Mapping[str, Any], call: Mapping[str, Any]) -
     known = [one for name in _KIND_MODES for one in kinds_of(name)]
     if verb == "crystallize" and not mode and isinstance(kind, str) and kind not in known:
         kind = kind[:_KIND_CHARS]
+        meant = _KINDS_IN_WORDS.get(kind)
         known.sort(key=lambda one: SequenceMatcher(None, one, kind).ratio(), reverse=True)
         raise InvalidInput(
             f"Unknown kind {kind!r}. Known: {', '.join(known)}.",
-            hint=nearest(kind, known, otherwise="Use one of the known kinds."),
+            hint=f"Did you mean {meant!r}?" if meant else nearest(kind, known, otherwise="Use one of the known kinds."),
             details={"given": kind, "known": known},
         )
 
