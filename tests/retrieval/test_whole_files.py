@@ -192,7 +192,7 @@ def test_guides_come_before_code_for_chores():
     hits = [Fused(key, score, {}) for key, score in enumerate((0.9, 0.85, 0.8, 0.8, 0.9))]
     scores, terms = {hit.key: hit.score for hit in hits}, query_words("how do I run the tests")
     found = rank_in_files(hits, heads, terms, own_scores=scores, commits={}, chore=True)
-    assert [hit.key for hit in found] == [3, 2, 1, 0, 4]
+    assert [hit.key for hit in found] == [3, 2, 0, 4, 1]
 
 
 def test_guide_of_an_example_is_no_guide_for_chores():

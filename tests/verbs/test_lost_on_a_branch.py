@@ -221,7 +221,7 @@ def test_other_evidence_supports_knowledge_on_the_branch(space, repository):
     space.decide("Three tries", because=["retry.py:3", "limits.md:1"])
     branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
     change_main(space, repository, {"retry.py": FIVE})
-    assert "Three tries" in sections(space)["Decided"]
+    assert "Three tries (retry.py:3 changed)" in sections(space)["Decided"]
     change_main(space, repository, {"limits.md": "Five tries.\n"})
     assert "Three tries (retry.py:3 changed, limits.md:1 changed)" in sections(space)["Stale"]
 

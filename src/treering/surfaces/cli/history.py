@@ -201,7 +201,8 @@ def _of_object(change: AuditEvent, head: Head) -> Iterator[LoggedEvent]:
     # The note of a declaration is not shown in addition to the declared objects.
     if not is_declaration(head.origin):
         status = str((change.after or {}).get("status") or head.status)
-        what = change_in_words(change.event_type, head._replace(status=status))
+        is_proposal = change.event_type == "created" and status == "candidate"
+        what = "Proposed" if is_proposal else change_in_words(change.event_type, head._replace(status=status))
         patches = (change.patch_id,)
         yield LoggedEvent(change.timestamp, change.actor, what, head.title, head.id, patches, change.reason)
 

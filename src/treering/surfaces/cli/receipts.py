@@ -49,8 +49,6 @@ _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archi
 
 def change_in_words(event: str, head: Head) -> str:
     """Return the event of an object as the first words of a line, such as `Decided` or `Now stale`."""
-    if event == "created" and head.status == "candidate":
-        return "Proposed"
     if event == "created":
         return _CREATED.get(head.kind) or _CREATED.get(head.type) or head.kind.replace("_", " ").capitalize()
     if event == "reverted" and head.status not in _GONE:

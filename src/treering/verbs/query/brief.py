@@ -13,8 +13,8 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.core.versions import payload_on
-from treering.ports.ledger import Altered, head_of
+from treering.core.versions import TreeView, payload_on
+from treering.ports.ledger import Altered, Ledger, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
 from treering.retrieval.search.question import Question, asks_about_chore, asks_what_changed
@@ -99,17 +99,21 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     held = [item for item in single if item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
-    # Current knowledge may have lost a part of its evidence.
-    doubtful = [*stale[: TUNING.packing.max_entries], *(item for item in held if len(item.evidence_refs) > 1)]
-    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in doubtful}
-    lost = {identity: ", ".join(gone) for identity, gone in places.items() if gone}
+    lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
     # The places that an unread branch lost are unknown, so its work tree is more precise.
     reasons = {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
-    rules = [one for one in held if one.kind == "constraint"]
+    rules, preferences, decisions = (
+        [one for one in held if one.kind == kind] for kind in ("constraint", "preference", "decision")
+    )
+    if not (tree and tree.changed):
+        most = TUNING.packing.max_entries
+        shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
+        # Only knowledge with other evidence remains current.
+        reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
-        _section("Preferred", [one for one in held if one.kind == "preference"], reasons),
-        _section("Decided", [one for one in held if one.kind == "decision"], reasons),
+        _section("Preferred", preferences, reasons),
+        _section("Decided", decisions, reasons),
         _contested(call, groups, altered),
         _section("Open", work),
         _section("Stale", stale, reasons),
@@ -147,6 +151,12 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         lines=tuple(lines),
         text=fence("\n".join(lines), origin=_ORIGIN) if lines else "",
     )
+
+
+def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: TreeView | None) -> dict[str, str]:
+    """Return the places that changed or were removed, by the id of the knowledge based on them."""
+    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in items}
+    return {identity: ", ".join(gone) for identity, gone in places.items() if gone}
 
 
 def _shortened(
