@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
@@ -101,8 +100,12 @@ def _check_names(verb: str, given: Mapping[str, Any], call: Mapping[str, Any]) -
     if isinstance(mode, str) and mode != HELP:
         TOOLS[verb].find(mode)
     kind = {**call, **(fields if isinstance(fields, dict) else {})}.get("kind")
+    if verb != "crystallize" or mode or not isinstance(kind, str):
+        return
     known = [one for name in _KIND_MODES for one in kinds_of(name)]
-    if verb == "crystallize" and not mode and isinstance(kind, str) and kind not in known:
+    if kind not in known:
+        from difflib import SequenceMatcher  # imported here: rarely needed
+
         kind = kind[:_KIND_CHARS]
         meant = _KINDS_IN_WORDS.get(kind)
         known.sort(key=lambda one: SequenceMatcher(None, one, kind).ratio(), reverse=True)
