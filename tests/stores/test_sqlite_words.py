@@ -275,6 +275,33 @@ def test_postings_are_read_once_and_follow_writes(path, monkeypatch):
     space.ledger.close()
 
 
+@pytest.fixture
+def of_frequent_words(path, monkeypatch):
+    """A space in which "bee" is in most passages and "hum" in all, with the postings that were read."""
+    monkeypatch.setattr(word_tables, "FREQUENT_FROM", 2)
+    reads, read = [], word_tables._read
+    monkeypatch.setattr(
+        word_tables, "_read", lambda connection, term, weights: reads.append(term) or read(connection, term, weights)
+    )
+    space = open_space(path)
+    for n, text in enumerate(["hum bee bee", "hum bee dig", "hum ant dig", "hum bee honeycomb", "hum bee ant"]):
+        space.commit(space.make.source(text, origin=str(n)))
+    yield space, reads
+    space.ledger.close()
+
+
+def test_frequent_words_are_not_read_if_a_question_has_three_others(of_frequent_words):
+    space, reads = of_frequent_words
+    assert asked(space, "hum", "bee", "dig", "ant", "honeycomb") == asked(space, "dig", "ant", "honeycomb")
+    assert reads == ["dig", "ant", "honeycomb"]
+
+
+def test_frequent_words_count_if_a_question_has_few_others_that_occur(of_frequent_words):
+    space, reads = of_frequent_words
+    agrees(space, "hum", "bee", "dig", "ant", "absent")
+    assert reads == ["hum", "bee", "dig", "ant", "absent"]
+
+
 def test_postings_of_removed_passages_leave_memory(path):
     space = open_space(path)
     bees = space.make.source("Bees hum.", origin="1")

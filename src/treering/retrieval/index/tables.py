@@ -433,11 +433,12 @@ class WordTable:
     def __init__(self, *, most_postings: int = 0) -> None:
         self._most = most_postings
         self._cached = 0
+        self.rows = 0
+        """The number of passages."""
         self._postings: OrderedDict[str, tuple[Postings, int]] = OrderedDict()
         """By term, with the number of changes that they include."""
         self._changed: list[int] = []
         self._lengths: Scores = np.zeros(0)
-        self._rows = 0
         self._usual = 0.0
         self._norms: Scores | None = None
         """By key, the BM25 length norm of the passage; computed when needed."""
@@ -460,7 +461,7 @@ class WordTable:
             self._lengths = larger
         self._lengths[list(changed)] = 0
         self._lengths[keys] = lengths
-        self._rows, self._usual = rows, total / max(1, rows)
+        self.rows, self._usual = rows, total / max(1, rows)
         self._norms = None
         if set(changed) <= set(keys.tolist()) and len(self._changed) <= MAX_CHANGES:
             self._changed.extend(changed)
@@ -487,7 +488,7 @@ class WordTable:
         """Cache the current postings of a term; evict the least recently used terms if there are too many."""
         self._cached += len(postings.keys) - (len(self._postings[term][0].keys) if term in self._postings else 0)
         self._postings[term] = (postings, len(self._changed))
-        most = self._most or max(MIN_POSTINGS, POSTINGS_PER_PASSAGE * self._rows)
+        most = self._most or max(MIN_POSTINGS, POSTINGS_PER_PASSAGE * self.rows)
         while self._cached > most and len(self._postings) > 1:
             _, (evicted, _) = self._postings.popitem(last=False)
             self._cached -= len(evicted.keys)
@@ -526,7 +527,7 @@ class WordTable:
         return scores
 
     def _idf(self, having: int) -> float:
-        rarity = log((self._rows - having + 0.5) / (having + 0.5))
+        rarity = log((self.rows - having + 0.5) / (having + 0.5))
         return rarity if rarity > 0 else _LEAST_IDF
 
 

@@ -16,7 +16,16 @@ from treering.stores.rows.reach import role_term
 from treering.stores.sqlite.filters import ALWAYS
 from treering.stores.sqlite.index.passage_log import SqliteLog
 from treering.stores.sqlite.index.tables import WORDS
-from treering.stores.sqlite.index.words import COLUMNS, PLAIN_TERM, WEIGHTS, numbers_in, ranked_rows, totals, vocabulary
+from treering.stores.sqlite.index.words import (
+    COLUMNS,
+    PLAIN_TERM,
+    WEIGHTS,
+    numbers_in,
+    passages_with,
+    ranked_rows,
+    totals,
+    vocabulary,
+)
 from treering.stores.sqlite.reading import in_batches, integers
 from treering.stores.sqlite.sight import fts_query
 
@@ -37,6 +46,16 @@ _ROLE_WEIGHTS = (0.0, 0.0, 0.0, 1.0)
 MAX_LOOKED_UP = 50
 """Changed passages that are looked up for a term. A look-up takes 0.03 ms, and reading a frequent term 10 to 90 ms."""
 
+FREQUENT_FROM = 50_000
+"""The least number of passages with a frequent term. Below, reading its postings takes a few milliseconds at most."""
+FREQUENT_SHARE = 1 / 4
+"""The least share of passages with a frequent term, which adds 2.4 at most to the BM25 score of a passage."""
+ENOUGH_TERMS = 3
+"""Frequent terms of a question do not count if it has so many others that occur.
+
+Without this number, two of 160 questions about repositories lost their answer among five; with it, none.
+"""
+
 
 class WordTables:
     """Postings of terms of current passages, in memory. Thread-safe."""
@@ -47,6 +66,8 @@ class WordTables:
         self._seen: Moment | None = None
         self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
         """The last scores, because one question is ranked for several roles."""
+        self._frequencies: dict[str, int] = {}
+        """By term, the number of passages with it when it was counted."""
 
     def rank(
         self,
@@ -93,10 +114,27 @@ class WordTables:
         if self._scored is None or self._scored[:2] != (self._seen, terms):
             postings = [
                 self._postings(connection, term) if PLAIN_TERM.fullmatch(term) else _phrase(connection, term)
-                for term in terms
+                for term in self._without_frequent(connection, terms)
             ]
             self._scored = (self._seen, terms, self._table.scores(postings))
         return self._scored[2]
+
+    def _without_frequent(self, connection: apsw.Connection, terms: Sequence[str]) -> Sequence[str]:
+        """Leave out frequent terms if enough others occur, because their postings take most of the time to read."""
+        most = max(FREQUENT_FROM, FREQUENT_SHARE * self._table.rows)
+        if self._table.rows <= most:
+            return terms
+        counts = {term: self._frequency(connection, term) for term in terms if PLAIN_TERM.fullmatch(term)}
+        if sum(0 < count <= most for count in counts.values()) < ENOUGH_TERMS:
+            return terms
+        return [term for term in terms if counts.get(term, 0) <= most]
+
+    def _frequency(self, connection: apsw.Connection, term: str) -> int:
+        if (known := self._table.find(term)) is not None:
+            return len(known.keys)
+        if term not in self._frequencies:
+            self._frequencies[term] = passages_with(connection, term)
+        return self._frequencies[term]
 
     def _postings(self, connection: apsw.Connection, term: str, weights: Sequence[float] = WEIGHTS) -> Postings:
         known = self._known(connection, term, weights)
@@ -118,7 +156,7 @@ class WordTables:
 
     def _load(self, connection: apsw.Connection) -> None:
         keys, lengths = _lengths_in(next(connection.execute(_LENGTHS)))
-        self._table = WordTable()
+        self._table, self._frequencies = WordTable(), {}
         self._table.begin(keys, lengths, **totals(connection))
 
     def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
