@@ -225,9 +225,11 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
     Raises `NotFound` if there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
     """
     backend = _backend(address, BACKENDS)
-    if backend.access_keys is None:
+    if backend.access_keys is None and create:
         raise InvalidInput(f"{address} cannot store access keys.", hint="Give --keys a file.")
     try:
+        if backend.access_keys is None:
+            raise NotFound(f"{address} cannot store access keys.")
         return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
     except NotFound as error:
         raise NotFound(
