@@ -228,14 +228,18 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
     if backend.access_keys is None and create:
         raise InvalidInput(f"{address} cannot store access keys.", hint="Give --keys a file.")
     try:
-        if backend.access_keys is None:
-            raise NotFound(f"{address} cannot store access keys.")
-        return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
+        if backend.access_keys is not None:
+            return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
     except NotFound as error:
-        raise NotFound(
-            f"There are no access keys at {address}.",
-            hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
-        ) from error
+        raise _no_keys(address) from error
+    raise _no_keys(address)
+
+
+def _no_keys(address: Address) -> NotFound:
+    return NotFound(
+        f"There are no access keys at {address}.",
+        hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
+    )
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:

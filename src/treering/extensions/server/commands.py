@@ -62,8 +62,8 @@ class ReachFlags:
         Option(
             "--keys",
             metavar="PLACE",
-            help="Require a key stored there (see `treering key`). Default: required from other machines, and from this "
-            "one if the space has keys.",
+            help="Require a key stored there (see `treering key`). Default: required from other machines, and from "
+            "this one if the space has keys.",
         ),
     ] = ""
     host: Annotated[
