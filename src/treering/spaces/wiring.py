@@ -255,6 +255,11 @@ def start_waiting(engine: Engine) -> None:
 
 
 def _embedder(opening: Opening) -> Embedder:
+    if opening.embedder and not hasattr(opening.embedder, "embed_query"):
+        raise InvalidInput(
+            f"embedder: {type(opening.embedder).__name__} is not an Embedder.",
+            hint="Give an object with the methods of treering.Embedder; TREERING_EMBEDDER names one.",
+        )
     return opening.embedder or open_embedder(opening.settings)
 
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare, Filter, Or
@@ -87,6 +88,7 @@ class DiscussionSearch:
     """The time zone of days, such as `Europe/Berlin` or `+05:30`; default: the setting."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         parse_zone(self.timezone)
         if self.limit < 1 or self.max_keywords < 1:
             raise InvalidInput("A search needs at least one result and at least one keyword.", hint="Use 1 or more.")
@@ -115,6 +117,19 @@ class DiscussionSearch:
         return (
             after and before and (zone or parse_zone(self.timezone)).local(at).isoformat().startswith(self.date_prefix)
         )
+
+
+def _check_types(search: DiscussionSearch) -> None:
+    for name, known in (("what", get_args(RecallKind)), ("mode", get_args(RecallMode))):
+        if (value := getattr(search, name)) not in known:
+            raise InvalidInput(f"Unknown {name} {value!r}.", hint=f"Use one of: {', '.join(known)}.")
+    for name in ("limit", "max_keywords"):
+        check_type(getattr(search, name), int, name=name, expected="a number")
+    for name in ("since", "until", "asked_at"):
+        check_type(getattr(search, name), datetime | None, name=name, expected="a datetime")
+    for name in ("date_prefix", "timezone"):
+        check_type(getattr(search, name), str, name=name, expected="text")
+    check_type(search.recency, int | float | None, name="recency", expected="a number of days")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +207,8 @@ def search(
     space's own search, but a model's messages that say nothing come last, as in the mode `semantic`. A blank query
     finds nothing.
     """
+    check_type(query, str, name="query", expected="text")
+    check_type(options, DiscussionSearch, name="options", expected="a DiscussionSearch")
     if not query.strip():
         return DiscussionHits()
     # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
