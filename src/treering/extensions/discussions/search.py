@@ -32,7 +32,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.read_reports import lag_warning, understood_days
+from treering.verbs.read_reports import is_empty_scope, lag_warning, understood_days
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import (
     FoundTurn,
@@ -218,9 +218,10 @@ def search(
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
+    unknown = () if hits or not is_empty_scope(engine, scope) else (f"No discussion is stored in {scope}.",)
     return DiscussionHits(
         run.with_replies(run.current_first(hits[: options.limit], query)),
-        warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
+        warnings=(*unknown, *(lag_warning(lag) if by_meaning else behind_warning(lag.behind))),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 

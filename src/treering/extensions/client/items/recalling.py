@@ -47,7 +47,7 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
-from treering.verbs.read_reports import warnings_of
+from treering.verbs.read_reports import is_empty_scope, warnings_of
 from treering.verbs.reading import note_recalled, question_of
 from treering.verbs.replaced_turns import asks_about_past, behind_replacements
 
@@ -223,6 +223,9 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
         for one in ordered
     ]
+    session = request.reach.scope
+    if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
+        trace["warnings"].append("No memory is stored in this session.")
     for setting, hidden in _hidden_by_age(engine, request) if len(items) < request.limit else ():
         trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
         trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")
