@@ -106,8 +106,8 @@ _HINTS: Mapping[str, str] = {
     "reads_files": "Start the server with --files FOLDER, or give the text itself with mode 'source'.",
     "writes_files": "Use the command line on the machine that holds the space.",
     "fetches": "Start the server with --allow-urls, or fetch it yourself and give the text with mode 'source'.",
-    "destroys": "Use the command line, or start `treering serve` with --allow erase.",
-    "needs_person": "Use the command line at a terminal, or start `treering serve` with --allow review.",
+    "destroys": "Use the command line or a key with the right admin, or start `treering serve` with --allow erase.",
+    "needs_person": "Use a terminal or a key with the right review, or start `treering serve` with --allow review.",
 }
 
 _IMPLY_PERSON = frozenset({"destroys", "writes_files"})
