@@ -376,7 +376,7 @@ class BlockingMemoryClient:
             NestedContext,
             name="context",
             expected="a NestedContext",
-            hint="Give that of create_nested_context.",
+            hint="Create one with create_nested_context.",
         )
         engine = self._up_to_date()
         return retry_on_conflict(lambda: work(engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
