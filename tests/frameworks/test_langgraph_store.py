@@ -274,3 +274,24 @@ def store_at(store, moment):
     other = TreeringStore(store._client, ttl=store.ttl_config)
     other._client, other._collection = At, store._collection
     return other
+
+
+def test_store_needs_a_memory_client():
+    with pytest.raises(InvalidInput, match="client: str is not a memory client"):
+        TreeringStore("memories.db")
+
+
+def test_text_is_no_namespace():
+    with blocking() as client:
+        store = TreeringStore(client)
+        for call in (
+            lambda: store.put("users", "ann", {"text": "Uses uv."}),
+            lambda: store.get("users", "ann"),
+            lambda: store.search("users"),
+            lambda: store.list_namespaces(prefix="users"),
+        ):
+            with pytest.raises(InvalidInput, match="namespace: str is not a tuple of texts"):
+                call()
+        assert store.list_namespaces() == []
+        with pytest.raises(InvalidInput, match="fields: str is not a list of paths"):
+            TreeringStore(client, fields="text")

@@ -571,3 +571,10 @@ def test_a_json_text_beside_words_is_refused(stage):
     stage.done("ingest", "-", stdin="Retry three times.")
     told = stage.run("query", "how often", "--mode", "search", "--input", '"retries"')
     assert (told.code, "--input is plain text" in told.err) == (2, True)
+
+
+@pytest.mark.parametrize(("mode", "flag"), [("related", "limit"), ("page", "limit"), ("recent", "withdrawn")])
+def test_query_names_a_flag_that_a_mode_does_not_have(stage, mode, flag):
+    stage.done("init")
+    refused = stage.run("query", "--mode", mode, "monday", f"--{flag}", *(["3"] if flag == "limit" else []))
+    assert (refused.code, refused.err.splitlines()[0]) == (2, f"error: --{flag} does not apply to the mode {mode}.")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from operator import not_
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -412,6 +412,24 @@ def invalid_fields(
         hint=nearest(str(unknown[-1]), names) if unknown and names else "See details.fields for every wrong field.",
         details={"fields": problems},
     )
+
+
+class CallerModel(BaseModel):
+    """A model that programs construct themselves: its constructor raises `InvalidInput`.
+
+    Parsing still raises `ValidationError`, which locates a field in the whole input.
+    """
+
+    if not TYPE_CHECKING:  # a type checker derives the constructor from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise invalid_fields(error, model=type(self)) from error
+
+        # Tells Pydantic that parsing need not call this constructor.
+        __init__.__pydantic_base_init__ = True
 
 
 def _problem(item: ErrorDetails) -> str:

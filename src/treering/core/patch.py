@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from treering.core.canonical import FrozenModel, Instant, canonical_json, digest, is_none
 from treering.core.errors import InvalidInput
-from treering.core.objects import AnyObject, Channel, Object, Source
+from treering.core.objects import AnyObject, CallerModel, Channel, Object, Source
 from treering.core.scope import Scope
 
 LinkType = Literal[
@@ -26,7 +26,7 @@ LinkType = Literal[
 ]
 
 
-class Author(FrozenModel):
+class Author(CallerModel, FrozenModel):
     """The author of a write, with the channel and the tool. The channel determines the trust."""
 
     actor: str = Field(min_length=1)

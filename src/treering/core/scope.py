@@ -17,6 +17,8 @@ def parse_scope(text: str) -> str:
     """Check a scope and return its normal form. Raises `InvalidInput` for an invalid one."""
     if text == ROOT:
         return ROOT
+    if not isinstance(text, str):
+        raise _bad(text)
     parts = text.removesuffix("/").split("/")
     if not text.startswith(ROOT) or len(parts) - 1 > _MAX_PARTS:
         raise _bad(text)
@@ -44,11 +46,11 @@ def sees(reader: str, scope: str, *, descend: bool = False) -> bool:
     return is_within(reader, scope) or (descend and is_within(scope, reader))
 
 
-def _bad(text: str) -> InvalidInput:
+def _bad(given: object) -> InvalidInput:
     return InvalidInput(
-        f"{text!r} is not a valid scope.",
+        f"{given!r} is not a valid scope.",
         hint="A scope is a path such as / or /repo/acme-web: it starts with '/', without '.', '..' or empty parts.",
-        details={"given": text},
+        details={"given": given if isinstance(given, str) else repr(given)},
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from treering.core.arguments import check_type
 from treering.core.fencing import fence
 from treering.extensions.client.blocking import BlockingMemoryClient
 from treering.extensions.client.client import MemorySystemClient
@@ -15,11 +16,15 @@ from treering.verbs.engine import retry_on_conflict
 
 AnyClient = MemorySystemClient | BlockingMemoryClient
 _Answer = TypeVar("_Answer")
+_MAKE_A_CLIENT = "Create one with treering.client.MemorySystemClient(config)."
 
 
 def blocking(client: AnyClient) -> BlockingMemoryClient:
-    """Return the blocking form of a client."""
-    return client.sync if isinstance(client, MemorySystemClient) else client
+    """Return the blocking form of a client. Raises `InvalidInput` for anything else."""
+    if isinstance(client, MemorySystemClient):
+        return client.sync
+    check_type(client, BlockingMemoryClient, name="client", expected="a memory client", hint=_MAKE_A_CLIENT)
+    return client
 
 
 async def in_thread(work: Callable[[], _Answer]) -> _Answer:

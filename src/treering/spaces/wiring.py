@@ -225,15 +225,21 @@ def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
     Raises `NotFound` if there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
     """
     backend = _backend(address, BACKENDS)
-    if backend.access_keys is None:
+    if backend.access_keys is None and create:
         raise InvalidInput(f"{address} cannot store access keys.", hint="Give --keys a file.")
     try:
-        return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
+        if backend.access_keys is not None:
+            return backend.loaded(backend.access_keys, f"Access keys in {backend.title}")(address, create)
     except NotFound as error:
-        raise NotFound(
-            f"There are no access keys at {address}.",
-            hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
-        ) from error
+        raise _no_keys(address) from error
+    raise _no_keys(address)
+
+
+def _no_keys(address: Address) -> NotFound:
+    return NotFound(
+        f"There are no access keys at {address}.",
+        hint="Create one with `treering key create NAME`, or give the location of the keys with --keys.",
+    )
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
@@ -249,6 +255,11 @@ def start_waiting(engine: Engine) -> None:
 
 
 def _embedder(opening: Opening) -> Embedder:
+    if opening.embedder and not hasattr(opening.embedder, "embed_query"):
+        raise InvalidInput(
+            f"embedder: {type(opening.embedder).__name__} is not an Embedder.",
+            hint="Give an object with the methods of treering.Embedder; TREERING_EMBEDDER names one.",
+        )
     return opening.embedder or open_embedder(opening.settings)
 
 

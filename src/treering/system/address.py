@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput
 
 FILES = "sqlite"
@@ -97,6 +98,7 @@ def parse_address(text: str, *, named: Path) -> Address:
     Raises `InvalidInput` for any other text, without repeating the part after a scheme, which may contain a password.
     Does not check whether a store for the scheme exists.
     """
+    check_type(text, str, name="The address", expected="text", hint=_HINT)
     if text in _MEMORY_WORDS:
         return file_address(MEMORY)
     if _NAME.fullmatch(text):

@@ -23,7 +23,7 @@ from pydantic import (
 from treering.core.canonical import digest
 from treering.core.characters import label, replaced_halves, well_formed_value
 from treering.core.errors import Denied, InvalidInput, nearest
-from treering.core.objects import invalid_fields
+from treering.core.objects import CallerModel, invalid_fields
 from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
@@ -106,8 +106,8 @@ _HINTS: Mapping[str, str] = {
     "reads_files": "Start the server with --files FOLDER, or give the text itself with mode 'source'.",
     "writes_files": "Use the command line on the machine that holds the space.",
     "fetches": "Start the server with --allow-urls, or fetch it yourself and give the text with mode 'source'.",
-    "destroys": "Use the command line, or start `treering serve` with --allow erase.",
-    "needs_person": "Use the command line at a terminal, or start `treering serve` with --allow review.",
+    "destroys": "Use the command line or a key with the right admin, or start `treering serve` with --allow erase.",
+    "needs_person": "Use a terminal or a key with the right review, or start `treering serve` with --allow review.",
 }
 
 _IMPLY_PERSON = frozenset({"destroys", "writes_files"})
@@ -173,7 +173,7 @@ Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
 """The input of a mode: fields, or the text of its `TEXT` field."""
 
 
-class Envelope(Value):
+class Envelope(CallerModel, Value):
     """A call of a verb."""
 
     mode: str = Field(default="", description="The mode of the verb; empty: the default.")
@@ -342,7 +342,7 @@ class Operation(Generic[Answer]):
         Raises `Denied` if it needs more rights than granted, `InvalidInput` with each wrong field.
         """
         require(self.name, self.rights, granted=granted)
-        whole, replaced = well_formed_value([dict(given or {}), dict(options or {})])
+        whole, replaced = well_formed_value([plain(given), plain(options)])
         checked = parse(self.input, whole[0], where="input")
         chosen = parse(self.options, whole[1], where="options")
         reaching = lent(engine, self.rights, granted=granted)
@@ -478,6 +478,11 @@ def _request(ability: str, envelope: Envelope) -> str:
     # Without secrets: a short one could be guessed from the digest.
     data = screened(envelope.model_dump(mode="json", include={"input"}, fallback=str)).value
     return digest(json.dumps([ability, data], sort_keys=True))
+
+
+def plain(given: object) -> Any:
+    """Return the fields that a caller gave, none for nothing; anything but a mapping is left for `parse` to refuse."""
+    return dict(given) if isinstance(given, Mapping) else given or {}
 
 
 def parse(model: type[_Model], data: Mapping[str, Any] | str, *, where: str) -> _Model:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from treering.core.arguments import check_items
 from treering.core.canonical import normalise_text
 from treering.core.characters import named, one_line
 from treering.core.errors import InvalidInput, NotFound, Unavailable
@@ -42,6 +43,7 @@ def decide(
     instead_of: Sequence[str] = (),
 ) -> Envelope:
     """Record a decision. `text` is its title and, unless given, its outcome and the question it answers."""
+    check_items(instead_of, str, name="instead_of", expected="a list of texts")
     payload = {
         "question": question or text,
         "outcome": outcome or text,
@@ -68,7 +70,7 @@ def fact(text: str, because: Because = _NOTHING, *, subject: str = "") -> Envelo
     missing.
     """
     name, value = _assignment(a_text(text, "The fact"))
-    subject = subject.strip()
+    subject = a_text(subject, "The subject").strip()
     if subject:
         name = _without_subject(name, subject)
     elif "." in name:
@@ -97,6 +99,7 @@ def done(engine: Engine, item: str, resolution: str = "", *, scope: str = ROOT) 
 
 def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING, *, why: str = "") -> Envelope:
     """Replace knowledge, named by its id or title, by a statement of its kind. Raises `NotFound`, `InvalidInput`."""
+    a_text(text, "The statement")
     try:
         item = engine.ledger.get(id_named(engine, old, ("knowledge",), strict=True))
     except NotFound:

@@ -15,6 +15,7 @@ from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.search.question import Question
 from treering.retrieval.text.typed_words import WordsKnown
+from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
 from treering.verbs.reading import ReadOptions, recorded_later
@@ -142,12 +143,19 @@ def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ..
 
 def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:
     """Warn if the scope of a read and those below it are empty. `found`: the scopes of the results."""
-    if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in found):
+    scopes = tuple(found)
+    if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in scopes):
         return ()
-    above = call.scope.rpartition("/")[0] or ROOT
-    if any(is_within(one, call.scope) for one in whole(call.engine.ledger).scopes(above)):
+    if not is_empty_scope(call.engine, call.scope):
         return ()
-    return (f"The scope {call.scope} and the scopes below it are empty; these results are from scopes above it.",)
+    above = "; these results are from scopes above it" if scopes else ""
+    return (f"The scope {call.scope} and the scopes below it are empty{above}.",)
+
+
+def is_empty_scope(engine: Engine, scope: str) -> bool:
+    """Return whether nothing was ever stored in a scope, other than the root, or below it."""
+    above = scope.rpartition("/")[0] or ROOT
+    return not any(is_within(one, scope) for one in whole(engine.ledger).scopes(above))
 
 
 def reranking_warnings(found: "Retrieval") -> tuple[str, ...]:

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Set
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
+from treering.core.filters import EVERYTHING, And, Compare, Filter, Not, Or, parse_filter
+from treering.core.objects import TYPES, Channel
 from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
+from treering.retrieval.index.code_places import PLACE_ROLES
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK
 from treering.retrieval.search.question import Question
@@ -155,11 +159,51 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     return Reach(
         scope=call.scope,
         descend=options.descend,
-        where=_confined(call, parse_filter(options.filter) if options.filter else EVERYTHING),
+        where=_confined(call, _checked(parse_filter(options.filter)) if options.filter else EVERYTHING),
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
     )
+
+
+def _checked(where: Filter) -> Filter:
+    """Return a filter. Raises `InvalidInput` if it compares with a kind, type, status, role or channel of no object."""
+    waiting = [where]
+    while waiting:
+        match waiting.pop():
+            case And(parts) | Or(parts):
+                waiting += parts
+            case Not(part):
+                waiting.append(part)
+            case Compare(field, "eq" | "ne" | "in", value) if known := _values().get(field):
+                values = value if isinstance(value, tuple) else (value,)
+                unknown = [one for one in values if one not in known]
+                if unknown:
+                    raise InvalidInput(
+                        f"Unknown {field} {unknown[0]!r}.",
+                        hint=f"Known: {', '.join(known)}.",
+                        details={"known": list(known)},
+                    )
+            case _:
+                pass
+    return where
+
+
+@cache
+def _values() -> Mapping[str, tuple[str, ...]]:
+    """Return the values of the fields that have a fixed set of values."""
+
+    def of_objects(field: str) -> tuple[str, ...]:
+        values = (get_args(kind.model_fields[field].annotation) for kind in TYPES.values())
+        return tuple(dict.fromkeys(chain.from_iterable(values)))
+
+    return {
+        "type": tuple(TYPES),
+        "kind": of_objects("kind"),
+        "status": of_objects("status"),
+        "channel": get_args(Channel),
+        "role": PLACE_ROLES,
+    }
 
 
 def _confined(call: Call, where: Filter) -> Filter:

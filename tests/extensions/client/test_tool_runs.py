@@ -460,6 +460,29 @@ def test_arguments_and_results_with_the_name_of_a_secret_are_in_no_file(tmp_path
     assert [one for one in PLAIN_SECRETS if len(one) > 4 and one.encode() in stored] == []
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ('{"user": "ada", "password": "hunter2"}', '{"user": "ada", "password": "MARK"}'),
+        ('[{"credentials": {"phrase": "hunter2"}}]', '[{"credentials": "MARK"}]'),
+        ('{"body": "{\\"password\\": \\"hunter2\\"}"}', '{"body": "{\\"password\\": \\"MARK\\"}"}'),
+        ('{"rows": 3, "password": "hunt', '{"rows": 3, "password": "MARK'),
+        ('200 {"password": "hunter2", "rows": 3}', '200 {"password": "MARK", "rows": 3}'),
+        ("{'password': 'hunter2', 'rows': 3}", "{'password': 'MARK', 'rows': 3}"),
+        ({"name": "password", "value": "hunter2"}, {"name": "password", "value": "MARK"}),
+        ('[{"key": "DB_PASSWORD", "value": "hunter2"}]', '[{"key": "DB_PASSWORD", "value": "MARK"}]'),
+        ('{"name":"Ada","value":3,\n"password":""}', '{"name":"Ada","value":3,\n"password":""}'),
+    ],
+)
+def test_named_secrets_in_json_text_are_redacted(client, given, stored):
+    log_tool_runs(lambda body: body, client=client, name="send")(given)
+    (run,) = kept(client)
+    shown = json.loads(json.dumps(stored).replace("MARK", "[redacted:assigned_secret]"))
+    assert run.metadata["parameters"] == {"body": shown}
+    assert run.metadata["result_summary"] == shown
+    assert "hunt" not in run.content
+
+
 def test_arguments_that_only_describe_a_secret_are_stored(client):
     given = {
         "max_tokens": 512,

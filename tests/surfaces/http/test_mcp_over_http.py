@@ -1,16 +1,20 @@
 """The Model Context Protocol over HTTP, asked by the protocol's own client."""
 
+import time
 from threading import Barrier
 
 import anyio
+import httpx
 import httpx2 as client_http
 import pytest
 from key_parts import guarded
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from rest_parts import keep_bees, running
+from test_stopping import Held
 
 from treering.extensions.server import workers
+from treering.ports.stores import KeyLimits
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.catalog import TOOLS
 
@@ -203,3 +207,26 @@ def test_slow_calls_over_mcp_block_no_other_call(tmp_path, monkeypatch):
 
     assert (recent.is_error, page.status_code) == (False, 200)
     assert [answer.is_error for answer in answers] == [False] * count
+
+
+def test_cancelled_call_counts_until_its_thread_is_free(tmp_path):
+    held = Held()
+    keep_bees(tmp_path)
+    with guarded(tmp_path, embedder=held) as server:
+        key = server.key("read", limits=KeyLimits(at_once=1))
+        search = {"mode": "search", "input": {"text": "honey"}}
+        body = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "wiki.query", "arguments": search},
+        }
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+        with pytest.raises(httpx.ReadTimeout):
+            server.ask(key, "POST", "/mcp", json=body, headers=headers, timeout=httpx.Timeout(60, read=1))
+        assert held.started.wait(60)
+        assert [server.verb(key, "query", mode="recent").status_code for _ in range(20)] == [429] * 20
+
+        held.go.set()
+        statuses = (server.verb(key, "query", mode="recent").status_code for _ in range(600) if not time.sleep(0.1))
+        assert 200 in statuses

@@ -87,6 +87,13 @@ def test_requests_that_are_not_let_in_are_counted_by_their_reason(tmp_path):
     assert found["treering_refused_total", ("reason", "unauthorized")] == 1
 
 
+def test_metrics_name_the_right_they_need(tmp_path):
+    with guarded(tmp_path) as server:
+        error = server.ask(server.key("read", name="ci"), "GET", "/metrics").json()
+    assert error["message"] == "/metrics needs a key with the right admin; the key 'ci' has the right read."
+    assert error["hint"] == "Create one with `treering key create NAME --right admin`."
+
+
 def test_metrics_need_admin_unless_public(tmp_path):
     with guarded(tmp_path) as server:
         told = [server.ask(key, "GET", "/metrics").status_code for key in ("", server.key("review"))]

@@ -59,7 +59,10 @@ def test_what_a_person_decides_is_not_offered_unless_it_is_allowed(serve):
         assert {answer.status_code for answer in answers} == {404}
         *deciding, erasing, _, _ = (answer.json()["hint"] for answer in answers)
         assert {hint.rpartition("--")[2] for hint in deciding} == {"allow review."}
-        assert erasing == "Use the command line, or start `treering serve` with --allow erase."
+        assert (
+            erasing
+            == "Use the command line or a key with the right admin, or start `treering serve` with --allow erase."
+        )
         assert client.post("/v1/review/list", json={}).json()[0]["id"] == patch
         assert offered(client) == {*LOOKING}
 

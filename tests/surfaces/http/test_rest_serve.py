@@ -6,13 +6,19 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import httpx
 import pytest
 
-from treering.extensions.server.serving import listen
+from treering.extensions.server.keys import make_key, space_name
+from treering.extensions.server.serving import has_keys, listen
+from treering.spaces.wiring import open_access_keys
 from treering.surfaces.cli import run
+from treering.system.address import file_address
+from treering.system.machine import SystemClock
 
 _SUPERVISE = """
 import os, sys
@@ -191,6 +197,36 @@ def test_a_server_for_other_machines_answers_keys_that_the_command_line_made(sta
         revoked = client.post("/v1/wiki/crystallize", json={"input": {"title": "Served"}}, headers=named)
 
     assert (written.status_code, refused.status_code, revoked.status_code) == (200, 401, 401)
+
+
+@pytest.mark.sampled(1)
+def test_local_server_requires_the_keys_of_its_space(started, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    assert run(["key", "create", "ci", "--json"]) == 0
+    key = json.loads(capsys.readouterr().out)["key"]
+    process, address = started()
+
+    statuses = [
+        httpx.get(f"{address}/openapi.json", headers=headers, trust_env=False, timeout=60).status_code
+        for headers in ({}, {"Authorization": f"Bearer {key}"})
+    ]
+    assert statuses == [401, 200]
+    assert process.stdout.readline() == f"Requests need a key stored in {tmp_path / 'data' / 'keys.db'}.\n"
+
+
+def test_space_has_keys_until_they_are_revoked(tmp_path):
+    space, place = file_address(tmp_path / "a.db"), file_address(tmp_path / "keys.db")
+    keys = open_access_keys(place, create=True)
+    _, key = make_key("ci", space=space_name(space), clock=SystemClock())
+    keys.add(replace(key, expires=datetime.now(UTC) - timedelta(days=1)))
+
+    assert has_keys(space, place)
+    assert not has_keys(file_address(tmp_path / "other.db"), place)
+    assert not has_keys(space, file_address(tmp_path / "no-keys.db"))
+    keys.revoke(key.id, at=datetime.now(UTC))
+    assert not has_keys(space, place)
+    keys.close()
 
 
 def test_a_taken_port_is_told(tmp_path, monkeypatch, capsys):

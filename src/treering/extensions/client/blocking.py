@@ -6,6 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal, Self, cast
 
+from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.fencing import fence
@@ -126,6 +127,7 @@ class BlockingMemoryClient:
         """
         if not self.config.enabled:
             return ""
+        check_type(metadata, Mapping | None, name="metadata", expected="a dictionary")
         memory = self._memory
         given = {**(metadata or {}), **self._replacing(key, replaces)}
         if isinstance(content, str):
@@ -147,6 +149,7 @@ class BlockingMemoryClient:
         """
         if not self.config.enabled:
             return []
+        check_items(memories, KeyedMemory, name="memories", expected="a list of KeyedMemory")
         engine = self._memory.engine
         entries = [entry_of(engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
@@ -179,8 +182,7 @@ class BlockingMemoryClient:
         if not self.config.enabled:
             return RetrievedMemories()
         memory = self._memory
-        if not isinstance(query, str):
-            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Give a text.")
+        check_type(query, str, name="query", expected="text", hint="Give a text.")
         agent, settings = self._profile(profile), self.config.retrieval
         agents = {self._who.agent_type, agent.agent_type if agent else None}
         if agents & set(self.config.excluded_agents):
@@ -220,6 +222,7 @@ class BlockingMemoryClient:
         """
         if not self.config.enabled:
             return ""
+        check_type(max_tokens, int, name="max_tokens", expected="a number")
         memory = self._memory
         if self._who.agent_type in self.config.excluded_agents:
             return ""
@@ -257,6 +260,7 @@ class BlockingMemoryClient:
         """
         if not self.config.enabled:
             return []
+        check_items(types or (), str, name="types", expected="a list of relations", hint="Give such as ['FOLLOWS'].")
         engine = self._up_to_date()
         links = [relation_type(name) for name in types] if types else list(RELATIONS.values())
         request = {"id": memory_id, "types": links, "direction": direction, "depth": depth}
@@ -367,11 +371,19 @@ class BlockingMemoryClient:
     def _changed(self, work: Callable[[Engine, NestedContext], int], context: NestedContext) -> int:
         if not self.config.enabled:
             return 0
+        check_type(
+            context,
+            NestedContext,
+            name="context",
+            expected="a NestedContext",
+            hint="Create one with create_nested_context.",
+        )
         engine = self._up_to_date()
         return retry_on_conflict(lambda: work(engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def _replacing(self, key: str | None, replaces: str | None) -> dict[str, str]:
         """Return the metadata that names what a memory replaces. Raises `NotFound` for a memory that is unknown."""
+        check_type(key, str | None, name="key", expected="text")
         if key is not None and not key.strip():
             raise InvalidInput("key: an empty text names nothing.", hint="Give a key such as 'phone', or none.")
         if replaces is not None and replaces not in self._up_to_date().ledger.heads([replaces]):
@@ -391,6 +403,7 @@ class BlockingMemoryClient:
     def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:
         if isinstance(profile, AgentProfile):
             return profile
+        check_type(profile, str | None, name="profile", expected="a profile or its name")
         if profile is not None:
             return self.config.profile(profile)
         own = self._who.agent_type

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput, nearest
 from treering.extensions.client.items.documents import RELATIONS
 from treering.extensions.client.profiles import (
@@ -264,6 +265,7 @@ class MemoryConfig(ConfigSection):
 
         Raises `InvalidInput` naming the wrong key and the nearest known one.
         """
+        check_type(given, Mapping, name="config", expected="a MemoryConfig or nested dictionaries")
         data = plain_data(given)
         inner = data["memory"] if set(data) == {"memory"} else data
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
+from treering.core.arguments import check_items, check_type
 from treering.core.errors import NotFound
 from treering.core.scope import ROOT, parse_scope
 from treering.extensions.discussions.files import exported
@@ -59,6 +60,7 @@ class DiscussionMemory:
 
     def person(self, name: str) -> str:
         """Return the statements by and about a person in these discussions, as Markdown; empty if there are none."""
+        check_type(name, str, name="name", expected="text")
         try:
             return str(person(self._engine, name, scope=home_of(self._within)))
         except NotFound:
@@ -91,6 +93,7 @@ class Discussion:
 
     def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
         """Store the messages that a client sends (`MessageLog.record`)."""
+        check_type(start, int | None, name="start", expected="a position")
         return self.log.record(messages, start=start, again=again)
 
     def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
@@ -99,15 +102,19 @@ class Discussion:
 
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Delete messages, and everything derived from them."""
+        check_items(positions, int, name="positions", expected="a list of positions", hint="Give such as [0, 3].")
         return self.log.delete(positions, erase=erase)
 
     def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due, and update the summary and the state document."""
+        check_type(wait_seconds, float | int, name="wait_seconds", expected="a number of seconds")
         maker = MemoryMaker(self.engine, self.ref, self._settings, self._generator)
         return maker.make(wait_seconds=wait_seconds)
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
         """Return the last `count` memories before the last `skip`, oldest first; condensed ones are replaced."""
+        check_type(count, int, name="count", expected="a number")
+        check_type(skip, int, name="skip", expected="a number")
         return self._memories.recent(count, skip=skip)
 
     def all_memories(self) -> list[Memory]:
@@ -143,6 +150,8 @@ class Discussion:
 
         `last` is the position of the last message it covers (`SummaryKeeper.write`).
         """
+        check_type(text, str, name="text", expected="text")
+        check_type(last, int | None, name="last", expected="a position")
         if text.strip():
             self._summary_keeper().write(text, last=last)
         return self.summary()
@@ -167,6 +176,8 @@ class Discussion:
 
     def edit_state(self, text: str, *, base: str | None = None, last: int | None = None) -> Version:
         """Store a person's edit of the state document (`state.edit_state`)."""
+        check_type(text, str, name="text", expected="text")
+        check_type(last, int | None, name="last", expected="a position")
         return edit_state(self.engine, self.ref, text, base=base, last=last)
 
     def state_versions(self) -> list[Version]:
@@ -179,6 +190,7 @@ class Discussion:
 
     def last_messages(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
+        check_type(count, int, name="count", expected="a number")
         return self.log.tail(count)
 
     def export(self) -> dict[str, str]:
@@ -187,6 +199,7 @@ class Discussion:
 
     def import_from(self, files: Mapping[str, str]) -> Imported:
         """Import the texts of exported files (`restoring.import_discussion`)."""
+        check_type(files, Mapping, name="files", expected="a dictionary of texts by file name")
         return import_discussion(self.engine, self.ref, files)
 
     def _summary_keeper(self) -> SummaryKeeper:

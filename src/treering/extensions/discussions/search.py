@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare, Filter, Or
@@ -31,7 +32,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.read_reports import lag_warning, understood_days
+from treering.verbs.read_reports import is_empty_scope, lag_warning, understood_days
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import (
     FoundTurn,
@@ -87,6 +88,7 @@ class DiscussionSearch:
     """The time zone of days, such as `Europe/Berlin` or `+05:30`; default: the setting."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         parse_zone(self.timezone)
         if self.limit < 1 or self.max_keywords < 1:
             raise InvalidInput("A search needs at least one result and at least one keyword.", hint="Use 1 or more.")
@@ -115,6 +117,19 @@ class DiscussionSearch:
         return (
             after and before and (zone or parse_zone(self.timezone)).local(at).isoformat().startswith(self.date_prefix)
         )
+
+
+def _check_types(search: DiscussionSearch) -> None:
+    for name, known in (("what", get_args(RecallKind)), ("mode", get_args(RecallMode))):
+        if (value := getattr(search, name)) not in known:
+            raise InvalidInput(f"Unknown {name} {value!r}.", hint=f"Use one of: {', '.join(known)}.")
+    for name in ("limit", "max_keywords"):
+        check_type(getattr(search, name), int, name=name, expected="a number")
+    for name in ("since", "until", "asked_at"):
+        check_type(getattr(search, name), datetime | None, name=name, expected="a datetime")
+    for name in ("date_prefix", "timezone"):
+        check_type(getattr(search, name), str, name=name, expected="text")
+    check_type(search.recency, int | float | None, name="recency", expected="a number of days")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +207,8 @@ def search(
     space's own search, but a model's messages that say nothing come last, as in the mode `semantic`. A blank query
     finds nothing.
     """
+    check_type(query, str, name="query", expected="text")
+    check_type(options, DiscussionSearch, name="options", expected="a DiscussionSearch")
     if not query.strip():
         return DiscussionHits()
     # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
@@ -201,9 +218,10 @@ def search(
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
+    unknown = () if hits or not is_empty_scope(engine, scope) else (f"No discussion is stored in {scope}.",)
     return DiscussionHits(
         run.with_replies(run.current_first(hits[: options.limit], query)),
-        warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
+        warnings=(*unknown, *(lag_warning(lag) if by_meaning else behind_warning(lag.behind))),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 

@@ -146,8 +146,8 @@ AnswerCall = Callable[[str, Mapping[str, Any], ToolCaller, CallProgress], "ToolA
 class RunCall(Protocol):
     """Runs the work of a call in a thread. A cancelled caller does not wait for the thread."""
 
-    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:
-        """Return the result of `work`; `reads` states that it only reads."""
+    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool, request: object) -> ToolAnswer:
+        """Return the result of `work`. `reads`: it only reads. `request`: the HTTP request of the call, if any."""
         ...
 
 
@@ -157,7 +157,7 @@ class _OwnThreads:
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(_MAX_THREADS)
 
-    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:  # noqa: ARG002 - as the protocol has it
+    async def __call__(self, work: Callable[[], ToolAnswer], *, reads: bool, request: object) -> ToolAnswer:  # noqa: ARG002 - as the protocol has it
         return await run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
@@ -297,7 +297,8 @@ class _Tools:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, caller.tell, finished)
-                answer = await self._run(partial(self._answer, name, arguments, caller, watch), reads=reads)
+                work = partial(self._answer, name, arguments, caller, watch)
+                answer = await self._run(work, reads=reads, request=caller.request)
                 finished.set()
         finally:
             watch.give_up()

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, field_validator
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
-from treering.core.objects import Activity, WorkItem
+from treering.core.objects import Activity, CallerModel, WorkItem
 from treering.core.patch import TITLE, AddLink, Create, Link, Operation, Transition, Update, shortened
 from treering.core.scope import ROOT
 from treering.core.secrets.redaction import redact
@@ -85,7 +85,7 @@ def _summary(text: str, most: int) -> str:
     return f"{text[:half]}{_GAP}{text[-half:]}"
 
 
-class Ticket(Value):
+class Ticket(CallerModel, Value):
     """A requested piece of work. The `id` identifies it; by default title and description do."""
 
     id: str = Field(default="", max_length=200, description="Id in the tracker.")

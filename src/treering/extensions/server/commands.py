@@ -1,6 +1,7 @@
 """The command that serves spaces over HTTP."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ from treering.surfaces.cli.printing import say
 if TYPE_CHECKING:
     from treering.extensions.server.app import Serving
     from treering.extensions.server.callers import Bounds
+    from treering.system.address import Address
+    from treering.system.settings import Settings
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
@@ -59,7 +62,8 @@ class ReachFlags:
         Option(
             "--keys",
             metavar="PLACE",
-            help="Require a key stored there (see `treering key`). Default: required from other machines only.",
+            help="Require a key stored there (see `treering key`). Default: required from other machines, and from "
+            "this one if the space has keys.",
         ),
     ] = ""
     host: Annotated[
@@ -153,8 +157,8 @@ def serve(
 ) -> None:
     """Serve the four tools, project memory and chats with memory over HTTP.
 
-    This machine needs no keys; other machines do (`treering key create`). Prints its address and runs until stopped
-    (Ctrl-C); /openapi.json describes the API. The API at --upstream answers the chats.
+    Other machines need keys (`treering key create`); this machine needs one only if the space has keys. Prints its
+    address and runs until stopped (Ctrl-C); /openapi.json describes the API. The API at --upstream answers the chats.
     """
     try:
         from treering.extensions.server.serving import Certificate, Transport, proxies_of, serve_until_stopped
@@ -173,10 +177,16 @@ def serve(
         serving,
         host=reached.host,
         port=reached.port,
-        tell=lambda place: say(f"Treering listens on {place}"),
+        tell=partial(_report_start, keys=serving.keys),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
         log_format=log_format_of(running.log_format),
     )
+
+
+def _report_start(place: str, *, keys: "Address | None") -> None:
+    say(f"Treering listens on {place}")
+    if keys is not None:
+        say(f"Requests need a key stored in {keys.file or keys}.")
 
 
 def _serving(
@@ -184,7 +194,6 @@ def _serving(
 ) -> "Serving":
     """Return the settings of the server. Raises `InvalidInput` if --files is not a folder or --allow is unknown."""
     from treering.extensions.server.app import Serving
-    from treering.extensions.server.request_guard import is_loopback
     from treering.extensions.server.served import allowed
     from treering.spaces.wiring import open_embedder
     from treering.system.settings import Settings
@@ -193,19 +202,28 @@ def _serving(
         raise InvalidInput(f"{offered.files} is not a folder.", hint="Give --files an existing folder.")
     settings = Settings.read()
     address = settings.space_address(offered.space or None)
-    needs_keys = bool(reached.keys or reached.proxies) or not is_loopback(reached.host)
     return Serving(
         space=address,
         files=offered.files,
         urls=offered.allow_urls,
         allow=allowed(offered.allow or ()),
-        keys=settings.keys_address(reached.keys or None, space=address) if needs_keys else None,
+        keys=_required_keys(reached, address, settings),
         bounds=bounds,
         metrics_to_all=metrics_to_all,
         background=settings.background,
         embedder=open_embedder(settings),  # one for all spaces, because it takes much memory
         parts={name: flags.chosen(settings) for name, flags in parts.items()},
     )
+
+
+def _required_keys(reached: ReachFlags, space: "Address", settings: "Settings") -> "Address | None":
+    """Return the location of the keys that requests need; `None` if they need none."""
+    from treering.extensions.server.request_guard import is_loopback
+    from treering.extensions.server.serving import has_keys
+
+    place = settings.keys_address(reached.keys or None, space=space)
+    is_for_others = bool(reached.keys or reached.proxies) or not is_loopback(reached.host)
+    return place if is_for_others or has_keys(space, place) else None
 
 
 def _bounds(waiting: DeadlineFlags, limits: LimitFlags, running: OperationFlags) -> "Bounds":

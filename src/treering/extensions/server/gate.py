@@ -18,11 +18,11 @@ from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.extensions.server.callers import Caller, RouteAccess
 from treering.extensions.server.failures import Refusal, content_type, mislabeled
-from treering.extensions.server.keys import KEY_PREFIX, holder_of, is_key, rights_of
+from treering.extensions.server.keys import GRANTED, KEY_PREFIX, holder_of, is_key, rights_of
 from treering.extensions.server.web.view import HEADERS, respond_alone
 from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys
-from treering.verbs.envelope import READS, require
+from treering.verbs.envelope import READS, Rights, require
 
 KEY_HEADER = "X-Treering-Key"
 """Carries a key where `Authorization` is for the upstream of a chat."""
@@ -97,7 +97,7 @@ class Gate:
         match, access = route
         _check_reach(key, access, match.groupdict(), self._ring)
         caller = _caller(key, self._ring)
-        require(path, access.needs, granted=caller.granted)
+        _check_right(path, access.needs, key, caller)
         if access.whole_space and caller.scope != ROOT:
             raise Denied(
                 f"{path} works on the whole space, and this key is for the scope {caller.scope}.",
@@ -174,6 +174,19 @@ def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], r
             opens = True
     if not opens:
         raise Denied(f"The key {key.name!r} is for another space.", hint="Use a key of this space or this project.")
+
+
+def _check_right(path: str, needs: Rights, key: AccessKey, caller: Caller) -> None:
+    """Raise `Denied` if a path needs another right than that of the key."""
+    missing = needs.beyond(caller.granted)
+    right = next((name for name, granted in GRANTED.items() if not needs.beyond(granted)), "")
+    if missing and right:
+        raise Denied(
+            f"{path} needs a key with the right {right}; the key {key.name!r} has the right {key.right}.",
+            hint=f"Create one with `treering key create NAME --right {right}`.",
+            details={"operation": path, "not_granted": list(missing)},
+        )
+    require(path, needs, granted=caller.granted)
 
 
 def _project_space(project_id: str, ring: KeyRing) -> str | None:

@@ -101,7 +101,9 @@ class RequestGuard:
         allowed = self._bounds.for_caller(caller)
         self._rates.count(caller.key, allowed.requests_per_minute)
         talk = scope["path"] in OF_OPENAI
-        place = _Slot(self._inside, self._bounds.most_at_once, allowed, talk=talk, key=caller.key)
+        place = scope["state"]["slot"] = Slot(
+            self._inside, self._bounds.most_at_once, allowed, talk=talk, key=caller.key
+        )
         streamed = scope["path"] in self._streamed
         most = allowed.max_upload_bytes if streamed else allowed.max_body_bytes
         incoming = IncomingBody(receive, self._bodies, max_bytes=most, arrived=place.take, in_memory=not streamed)
@@ -114,8 +116,11 @@ class RequestGuard:
             place.leave()
 
 
-class _Slot:
-    """The place of one request among the concurrent ones. Used only in the event loop's thread, so it needs no lock."""
+class Slot:
+    """The place of one request among the concurrent ones. Used only in the event loop's thread, so it needs no lock.
+
+    It is held by the answer to the request, and by work that continues after a cancelled answer.
+    """
 
     def __init__(self, inside: Counter[bool | str], most: int, allowed: CallerBounds, *, talk: bool, key: str) -> None:
         self._inside = inside
@@ -124,6 +129,11 @@ class _Slot:
         self._talk = talk
         self._key = key
         self._taken = False
+        self._holders = 1
+
+    def hold(self) -> None:
+        """Hold the place until another call of `leave`."""
+        self._holders += 1
 
     def take(self) -> None:
         """Take the place, once. Raises `Unavailable` if there is none, `Refusal` if the key has too many."""
@@ -140,13 +150,20 @@ class _Slot:
         self._taken = True
 
     def leave(self) -> None:
-        """Release the place for a waiting request."""
-        if not self._taken:
+        """Release the place once all holders have left."""
+        self._holders -= 1
+        if self._holders or not self._taken:
             return
         self._taken = False
         self._inside.subtract((self._talk, self._key))
         if not self._inside[self._key]:
             del self._inside[self._key]  # a server meets many keys
+
+
+def slot_of(request: object) -> Slot:
+    """Return the place of an admitted HTTP request."""
+    slot: Slot = request.state.slot  # type: ignore[attr-defined]  # as the MCP package passes it on
+    return slot
 
 
 def _is_page(scope: Scope, headers: Headers) -> bool:

@@ -20,12 +20,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.extensions.server.app import Serving, build_app
 from treering.extensions.server.callers import Bounds
-from treering.extensions.server.keys import is_live
+from treering.extensions.server.keys import is_live, space_name
 from treering.extensions.server.request_guard import is_loopback
 from treering.extensions.server.request_log import LogFormat, log_requests
 from treering.extensions.server.workers import Stop
 from treering.spaces.wiring import open_access_keys
 from treering.surfaces.python.logs import log_warnings
+from treering.system.address import Address
 from treering.system.machine import SystemClock, share_heap
 
 _GRACE_SECONDS = 10
@@ -149,6 +150,21 @@ def _inherited() -> socket.socket | None:
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         return None
     return socket.socket(fileno=_FIRST_INHERITED)
+
+
+def has_keys(space: Address, place: Address) -> bool:
+    """Return whether a place stores keys of a space that are not revoked.
+
+    Expired ones count: a server that required them must not become open when they expire.
+    """
+    try:
+        keys = open_access_keys(place, create=False)
+    except NotFound:
+        return False
+    try:
+        return any(key.space == space_name(space) and key.revoked is None for key in keys.all())
+    finally:
+        keys.close()
 
 
 def _check_keys(serving: Serving, host: str, transport: Transport) -> None:

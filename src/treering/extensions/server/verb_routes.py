@@ -22,6 +22,7 @@ from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, parse_body, read_body
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.recent_calls import RecentCalls
+from treering.extensions.server.request_guard import slot_of
 from treering.extensions.server.running_jobs import RunningJobs
 from treering.extensions.server.served import ServerContext
 from treering.surfaces.python.operations import EXAMPLES as OPERATION_EXAMPLES
@@ -267,12 +268,17 @@ class McpEndpoint:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
         return StarletteRoute(PATH, endpoint=_Handler(self._manager), methods=["POST"])
 
-    async def _run(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:
-        """Answer a call in one of the threads that also answer the other requests."""
+    async def _run(self, work: Callable[[], ToolAnswer], *, reads: bool, request: object) -> ToolAnswer:
+        """Answer a call in one of the threads that also answer the other requests.
+
+        A cancelled call counts as a request of its key until its thread is free.
+        """
         bounds = self._context.bounds
         seconds = bounds.read_seconds if reads else bounds.work_seconds
+        slot = slot_of(request)
+        slot.hold()
         try:
-            return await self._context.workers.run_cancellable(work, seconds=seconds, reads=reads)
+            return await self._context.workers.run_cancellable(work, seconds=seconds, reads=reads, ended=slot.leave)
         except TreeringError as error:  # the call waited too long for a thread
             return error_answer(error)
 

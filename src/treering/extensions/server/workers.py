@@ -139,10 +139,13 @@ class Workers:
             with suppress(asyncio.CancelledError):
                 await leaving
 
-    async def run_cancellable(self, work: Callable[[], _T], *, seconds: float, reads: bool = False) -> _T:
+    async def run_cancellable(
+        self, work: Callable[[], _T], *, seconds: float, reads: bool = False, ended: Callable[[], None]
+    ) -> _T:
         """Return the result of `work`. If the caller is cancelled, the work ends at its next check for interruption.
 
-        The caller does not wait for that, but the work has its thread until then. Raises as `run`.
+        The caller does not wait for that, but the work has its thread until then; `ended` is called afterwards. Raises
+        as `run`.
         """
         cancelled = asyncio.Event()
 
@@ -151,6 +154,7 @@ class Workers:
             return {"type": "http.disconnect"}
 
         task = asyncio.create_task(self.run(wait_for_cancellation, work, seconds=seconds, reads=reads))
+        task.add_done_callback(lambda _: ended())
         try:
             return await asyncio.shield(task)
         finally:

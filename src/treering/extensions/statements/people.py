@@ -21,7 +21,7 @@ from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call
+from treering.verbs.envelope import Call, parse
 from treering.verbs.named_views import NamedView
 from treering.verbs.reading import ReadOptions, SearchOptions, parse_moment, reach_of, recorded_later
 
@@ -98,7 +98,7 @@ def person(
     person, and `InvalidInput` if it is a part of several names.
     """
     moment = parse_moment(as_of, engine.time_zone)
-    options = ReadOptions(as_of=moment, descend=True, max_tokens=max_tokens)
+    options = parse(ReadOptions, {"as_of": moment, "descend": True, "max_tokens": max_tokens}, where="options")
     call = Call(engine, scope)
     view = _person(call, name, options)
     if view is None:

@@ -22,6 +22,7 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
+from treering.core.arguments import check_items, check_type
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
@@ -230,6 +231,7 @@ class TreeringStore(BaseStore):
         self.ttl_config = ttl
         self._client = blocking(client)
         self._collection = RecordCollection((_HOME, name))
+        check_items(fields, str, name="fields", expected="a list of paths", hint="Give such as ['text'].")
         self._fields = tuple(fields)
         self._erase = erase
 
@@ -237,8 +239,10 @@ class TreeringStore(BaseStore):
         """Run some operations: first all reads, then all writes; the last write to a key counts."""
         records = self._client.records
         given = [*ops]
+        for op in given:
+            _check(op)
         results = [self._read(records, op) for op in given]
-        puts = {(op.namespace, op.key): op for op in given if isinstance(op, PutOp)}
+        puts = {(tuple(op.namespace), op.key): op for op in given if isinstance(op, PutOp)}
         if puts:
             self._put(records, [*puts.values()])
         return results
@@ -323,6 +327,31 @@ class TreeringStore(BaseStore):
         erased = [record.id for record in records.get(gone).values()] if self._erase else []
         retry_on_conflict(lambda: records.write(drafts, remove=gone, reason=_REASON))
         records.erase(erased, reason=_REASON)
+
+
+def _check(op: Op) -> None:
+    """Raise `InvalidInput` for an operation with a value of a wrong type, such as a text as a namespace."""
+    match op:
+        case GetOp() | PutOp():
+            namespaces: Sequence[object] = [op.namespace]
+        case SearchOp():
+            namespaces = [op.namespace_prefix]
+            check_type(op.query, str | None, name="query", expected="text")
+            check_type(op.filter, Mapping | None, name="filter", expected="a dictionary")
+        case _:
+            namespaces = [rule.path for rule in op.match_conditions or ()]
+    for namespace in namespaces:
+        check_items(
+            namespace, str, name="namespace", expected="a tuple of texts", hint="Give such as ('users', 'ann')."
+        )
+    if isinstance(op, SearchOp | ListNamespacesOp):
+        check_type(op.limit, int, name="limit", expected="a number")
+        check_type(op.offset, int, name="offset", expected="a number")
+    if isinstance(op, PutOp):
+        check_items(
+            op.index or (), str, name="index", expected="a list of paths", hint="Give such as ['text'], or False."
+        )
+        check_type(op.ttl, float | int | None, name="ttl", expected="a number of minutes")
 
 
 def _now(records: Records) -> datetime:

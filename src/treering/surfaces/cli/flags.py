@@ -120,7 +120,10 @@ class Calling:
 class QueryFlags:
     """Options of a query."""
 
-    limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most this many results.")] = None
+    limit: Annotated[
+        int | None,
+        Option("--limit", metavar="N", min=1, help="For context, search and recent: at most this many results."),
+    ] = None
     max_tokens: MaxTokens = None
     as_of: Annotated[
         str | None,
@@ -128,7 +131,9 @@ class QueryFlags:
     ] = None
     descend: Annotated[bool, Option("--descend", help="Also include the scopes below.")] = False
     explain: Annotated[bool, Option("--explain", help="Show how each hit was found; -v does the same.")] = False
-    withdrawn: Annotated[bool, Option("--withdrawn", help="Also show stale and superseded knowledge.")] = False
+    withdrawn: Annotated[
+        bool, Option("--withdrawn", help="For context and search: also show stale and superseded knowledge.")
+    ] = False
     at: Annotated[
         str | None,
         Option("--at", metavar="TREE", help="Answer for this branch or commit. Default: the current work tree."),

@@ -36,6 +36,12 @@ def envelope_of(
     A flag that is a field of the mode's input is moved there. Raises `InvalidInput` if a value cannot be read.
     """
     known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
+    for name in options:
+        if known and name not in {**known.input.model_fields, **known.options.model_fields}:
+            raise InvalidInput(
+                f"--{name.replace('_', '-')} does not apply to the mode {known.name}.",
+                hint=f"See the options of each mode: treering {verb} --help",
+            )
     merged = {**_pairs(calling.option or (), known), **options}
     moved = {name: merged.pop(name) for name in list(merged) if known and _is_input(name, known)}
     base = read_input(calling.input)

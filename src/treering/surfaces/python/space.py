@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from pydantic import BaseModel
 
+from treering.core.arguments import check_items, check_type
 from treering.core.audit import Anchor
 from treering.core.errors import TreeringError
 from treering.core.objects import Channel
@@ -31,7 +32,7 @@ from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.catalog import TOOLS
 from treering.verbs.engine import Engine, Progress
-from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse
+from treering.verbs.envelope import EVERYTHING, Answer, Envelope, Operation, Report, parse, plain
 
 if TYPE_CHECKING:
     from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator
@@ -211,6 +212,7 @@ class Space(EverydayMethods):
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
+        check_type(envelope, Envelope, name="envelope", expected="an Envelope")
         return catalog.call(self.engine, verb, envelope, granted=EVERYTHING)
 
     @overload
@@ -264,6 +266,7 @@ class Space(EverydayMethods):
 
     def erase(self, ids: Sequence[str], reason: str = "") -> "ErasureReceipt":
         """Erase objects permanently; the receipt proves it and names copies out of reach."""
+        check_items(ids, str, name="ids", expected="a list of ids")
         return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
 
     def merge(self, other: Address | str) -> "MergeReport":
@@ -355,14 +358,16 @@ def _access(files: FileAccess | Path | str | None) -> FileAccess:
 
 
 def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None) -> Envelope:
-    fields = dict(given) if isinstance(given, Mapping) else given or {}
-    data = {"mode": mode, "scope": scope, "input": fields, "options": dict(options or {})}
+    data = {"mode": mode, "scope": scope, "input": plain(given), "options": plain(options)}
     return parse(Envelope, data, where="call")
 
 
 def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
-    if not isinstance(operation, str):
+    if isinstance(operation, Operation):
         return operation
+    check_type(
+        operation, str, name="operation", expected="an operation or its name", hint="Give such as 'review list'."
+    )
     # Imported here, because it imports everything about discussions, which no verb needs.
     from treering.surfaces.python import operations
 

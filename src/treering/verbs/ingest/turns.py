@@ -13,6 +13,7 @@ from treering.core.canonical import Instant, chain_hashes, message_key, render_t
 from treering.core.characters import well_formed
 from treering.core.evidence import Section, Turn
 from treering.core.fencing import without_recalled
+from treering.core.objects import CallerModel
 from treering.core.patch import NAME, shortened
 from treering.core.secrets.redaction import redact
 from treering.ports.adapter import SegmentDraft
@@ -40,7 +41,7 @@ _THOUGHT = re.compile(
 _Text = Annotated[str, AfterValidator(well_formed)]
 
 
-class Message(Value):
+class Message(CallerModel, Value):
     """One message of a conversation."""
 
     content: _Text = Field(description="Text of the message.")

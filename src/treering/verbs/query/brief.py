@@ -26,7 +26,7 @@ from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
-from treering.verbs.read_reports import ReadReport, altered_warnings
+from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
@@ -139,7 +139,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         mode="brief",
         scope=call.scope,
         status="ok" if lines else "empty",
-        warnings=altered_warnings(altered),
+        warnings=(
+            *scope_warnings(call, options, (one.scope for one in (*knowledge, *work))),
+            *altered_warnings(altered),
+        ),
         ids=(
             *(entry.id for section in chosen for entry in section.entries),
             *(one.id for one in (repository, talk) if one),

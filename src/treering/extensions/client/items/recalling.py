@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
@@ -46,7 +47,7 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
-from treering.verbs.read_reports import warnings_of
+from treering.verbs.read_reports import is_empty_scope, warnings_of
 from treering.verbs.reading import note_recalled, question_of
 from treering.verbs.replaced_turns import asks_about_past, behind_replacements
 
@@ -77,6 +78,7 @@ def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
 
     Raises `InvalidInput` for an unknown operator or an invalid operand.
     """
+    check_type(filters, Mapping | None, name="filters", expected="a dictionary", hint="Give such as {'topic': 'bees'}.")
     by_field = {f"{METADATA}{known_name(str(key))}": _operand(str(key), one) for key, one in (filters or {}).items()}
     return over_lists(parse_filter(by_field))
 
@@ -85,6 +87,8 @@ def reach_of(
     *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
 ) -> Reach:
     """Return the memories visible to a retrieval. Raises `InvalidInput` if its scope needs an unknown agent or user."""
+    if scope not in SCOPES:
+        raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
     own = Compare("scope", "eq", scope_of(session_id))
     wide = scope in {"agent", "user", "space"} or session_id is None
     parts: list[Filter] = [
@@ -102,8 +106,6 @@ def reach_of(
             parts.append(_by(USER, who.user_id, scope))
         case "lineage" | "space":
             pass
-        case _:
-            raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
     if wide and scope != "session":
         parts.append(Not(Compare(f"{METADATA}{CONTEXT}", "exists", True)))
         return Reach(scope=ROOT, descend=True, where=And(tuple(parts)), now=now)
@@ -221,6 +223,9 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
         for one in ordered
     ]
+    session = request.reach.scope
+    if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
+        trace["warnings"].append("No memory is stored in this session.")
     for setting, hidden in _hidden_by_age(engine, request) if len(items) < request.limit else ():
         trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
         trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")

@@ -1,7 +1,8 @@
 """Transcripts: messages from a client, cleaned and ready to be compared with the stored ones."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
+from treering.core.arguments import check_items
 from treering.core.canonical import digest
 from treering.core.screening import RecentDigests
 from treering.extensions.discussions.log.snapshot import LogEntry
@@ -10,12 +11,19 @@ from treering.verbs.ingest.turns import Message, cleaned, without_thoughts
 _NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
 
 
-def transcript_of(messages: Iterable[Message]) -> list[LogEntry]:
+def transcript_of(messages: Collection[Message]) -> list[LogEntry]:
     """Return the messages that belong into a log.
 
     Remove recalled text, secrets and the thoughts of models. Omit messages that are then empty, and messages of the
     system and of tools.
     """
+    check_items(
+        messages,
+        Message,
+        name="messages",
+        expected="a list of messages",
+        hint="Give such as [Message(content='Hello')].",
+    )
     spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
     clean = (_without_noise(without_thoughts(message)) for message in spoken)
     return [LogEntry(message.key, message) for message in clean if message.content]

@@ -1,0 +1,28 @@
+"""Type checks of arguments of the Python API, for programs without a type checker."""
+
+from collections.abc import Collection
+from types import UnionType
+
+from treering.core.errors import InvalidInput
+
+
+def check_type(value: object, kind: type | UnionType, *, name: str, expected: str, hint: str = "") -> None:
+    """Raise `InvalidInput` if an argument has another type. `expected`: a noun phrase, such as "a number"."""
+    if not isinstance(value, kind):
+        raise _wrong_type(name, value, expected, hint)
+
+
+def check_items(values: object, kind: type | UnionType, *, name: str, expected: str, hint: str = "") -> None:
+    """Raise `InvalidInput` if an argument is not a collection of values of a type.
+
+    A text is refused, because its items would be its letters.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Collection):
+        raise _wrong_type(name, values, expected, hint)
+    for at, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise _wrong_type(f"{name}[{at}]", value, f"an item of {expected}", hint)
+
+
+def _wrong_type(name: str, value: object, expected: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{name}: {type(value).__name__} is not {expected}.", hint=hint or f"Give {expected}.")
