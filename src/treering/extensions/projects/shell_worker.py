@@ -3,8 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -33,16 +32,21 @@ class ShellWorker:
 
     def work(self, prompt: str, *, seconds: float) -> Response:
         """Run the command once. Failures are in `problem` of the response."""
-        starting = _Starting(self._start)
+        # A signal may raise in the main thread at any moment, even between the start of a process and its assignment.
+        started: list[subprocess.Popen[bytes]] = []
+        starting = ThreadPoolExecutor(1)
         try:
-            return _watched(starting.process(), prompt, seconds)
+            return _watched(starting.submit(self._start, started).result(), prompt, seconds)
         except OSError as error:
             return Response("", f"the command cannot be started: {error.strerror or error}")
         finally:
-            starting.end()
+            starting.shutdown()
+            for process in started:
+                _kill_group(process)
+                process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
+    def _start(self, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
             self._command,
             shell=True,
             cwd=self._folder,
@@ -51,38 +55,8 @@ class ShellWorker:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-
-
-class _Starting:
-    """Start a process in a separate thread.
-
-    A signal may raise in the main thread at any moment, even between the start of a process and its assignment.
-    """
-
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self._outcome: Future[subprocess.Popen[bytes]] = Future()
-        self._thread = Thread(target=self._run, args=(start,), daemon=True)
-
-    def process(self) -> subprocess.Popen[bytes]:
-        """Start the process and return it. Raises `OSError`."""
-        self._thread.start()
-        return self._outcome.result()
-
-    def end(self) -> None:
-        """Kill the process group."""
-        if self._thread.ident is None:
-            return
-        self._thread.join()
-        if self._outcome.exception() is None:
-            process = self._outcome.result()
-            _kill_group(process)
-            process.wait()
-
-    def _run(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        try:
-            self._outcome.set_result(start())
-        except OSError as error:
-            self._outcome.set_exception(error)
+        started.append(process)
+        return process
 
 
 class _Output:
