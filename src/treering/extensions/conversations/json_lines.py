@@ -222,7 +222,23 @@ def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
     lines = _lines(stream, most_bytes)
     first = list(islice(lines, _LOOKED_AT))
     values = [value for _, value in first if not isinstance(value, Malformed)]
-    return next((reader(chain(first, lines)) for are_such, reader in _FORMS if are_such(values)), None)
+    reader = next((reader for are_such, reader in _FORMS if are_such(values)), None)
+    return _read(reader, chain(first, lines)) if reader else None
+
+
+def _read(reader: _Reader, lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read lines, and then report those that are no valid JSON."""
+    malformed: list[Unread] = []
+    yield from reader(_readable(lines, malformed))
+    yield from malformed
+
+
+def _readable(lines: Iterable[Line], malformed: list[Unread]) -> Iterator[Line]:
+    for number, value in lines:
+        if isinstance(value, Malformed):
+            malformed.append(Unread(f"line {number}", value.why))
+        else:
+            yield number, value
 
 
 def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
@@ -237,46 +253,23 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
             yield number, parse(text)
 
 
-def _each(reader: _Reader) -> _Reader:
-    """Return a reader that also reports lines that are no valid JSON."""
-
-    def read_sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
-        problems: list[Unread] = []
-        yield from reader(_readable(lines, problems))
-        yield from problems
-
-    return read_sessions
-
-
 def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
     """Read messages line by line, grouped by their session."""
     sessions: dict[str, list[Record]] = {}
-    problems: list[Unread] = []
-    for number, value in _readable(lines, problems):
+    for number, value in lines:
         if messages.is_message(value):
             sessions.setdefault(messages.session_of(record(value)), []).append(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is not a message"))
-    yield from problems
+            yield Unread(f"line {number}", "it is not a message")
     yield from named_apart([messages.of_messages(group, name) for name, group in sessions.items()])
 
 
 def _conversations(lines: Iterable[Line]) -> Iterator[Parsed]:
-    problems: list[Unread] = []
-    for number, value in _readable(lines, problems):
+    for number, value in lines:
         if messages.claims_role_messages(record(value)):
             yield messages.read_role_messages(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is not a conversation"))
-    yield from problems
-
-
-def _readable(lines: Iterable[Line], problems: list[Unread]) -> Iterator[Line]:
-    for number, value in lines:
-        if isinstance(value, Malformed):
-            problems.append(Unread(f"line {number}", value.why))
-        else:
-            yield number, value
+            yield Unread(f"line {number}", "it is not a conversation")
 
 
 def _are_sessions(values: Sequence[object]) -> bool:
@@ -290,11 +283,11 @@ def _are_conversations(values: Sequence[object]) -> bool:
 
 
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
-    (are_lines_of_codex, _each(read_codex)),
-    (are_lines_of_gemini, _each(read_gemini)),
-    (copilot.are_events, _each(copilot.read_copilot)),
-    (_are_sessions, _each(messages.read_claude_code)),
-    (are_lines_of_cursor, _each(read_cursor)),
+    (are_lines_of_codex, read_codex),
+    (are_lines_of_gemini, read_gemini),
+    (copilot.are_events, copilot.read_copilot),
+    (_are_sessions, messages.read_claude_code),
+    (are_lines_of_cursor, read_cursor),
     (_are_conversations, _conversations),
     (messages.are_messages, _messages),
 )
