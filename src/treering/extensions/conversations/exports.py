@@ -14,7 +14,7 @@ from treering.core.canonical import parse_time, render_time
 from treering.extensions.conversations import json_document, json_lines, meetings, slack
 from treering.extensions.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
 from treering.extensions.conversations.memory_exports import drafts, parse_archive
-from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
+from treering.ports.adapter import Failed, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 from treering.sources.reading.encodings import decode
@@ -213,51 +213,28 @@ class ConversationFormat:
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per conversation, or memory in a zip file; `None` if it has neither. Raises `OSError`."""
-        conversations = ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
+        parts = parse_export(stream, file.path, self.bounds)
+        conversations = None if parts is None else (self._reading(part, file, origin) for part in parts)
         memories = parse_archive(stream, self.bounds.zip) if file.suffix == ".zip" else None
         return conversations if memories is None else chain(conversations or (), drafts(memories, file, origin))
 
-
-@dataclass(frozen=True, slots=True)
-class ExportReader:
-    """Reads a file of conversations; `origin` is the origin of the file."""
-
-    origin: str
-    limits: ReadLimits
-    bounds: ExportBounds
-    redact_secrets: bool = True
-
-    def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None` if it is not a file of conversations. Raises `OSError`."""
-        results = parse_export(stream, name, self.bounds)
-        return None if results is None else map(self._reading, results)
-
-    def _reading(self, part: Parsed) -> SourceDraft | Skipped | Failed:
-        match part:
-            case Conversation() if not part.messages:
-                return Skipped(self._origin(part), "it contains no messages")
-            case Conversation():
-                return self._source(part)
-            case Unread(place, why):
-                return Failed(f"{self.origin}#{fitting(place)}", why)
-
-    def _source(self, conversation: Conversation) -> SourceDraft | Skipped | Failed:
+    def _reading(self, part: Parsed, file: FileToRead, origin: str) -> SourceDraft | Skipped | Failed:
+        if isinstance(part, Unread):
+            return Failed(f"{origin}#{fitting(part.place)}", part.why)
+        place = part.known_as or (f"{origin}#{part.id}" if part.id else origin)
+        if not part.messages:
+            return Skipped(place, "it contains no messages")
         item = InlineItem(
-            kind=conversation.kind,
-            origin=self._origin(conversation),
-            title=conversation.title,
-            messages=conversation.messages,
-            captured_at=_until(conversation),
-            metadata={**conversation.metadata, **_begun(conversation)},
+            kind=part.kind,
+            origin=place,
+            title=part.title,
+            messages=part.messages,
+            captured_at=_until(part),
+            metadata={**part.metadata, **_begun(part)},
         )
-        limits = replace(self.limits, max_file_bytes=self.bounds.max_conversation_chars)
-        draft = InlineReader({"text": segment_inline_text}, limits, self.redact_secrets).read(item)
-        return (
-            replace(draft, warnings=[*conversation.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
-        )
-
-    def _origin(self, conversation: Conversation) -> str:
-        return conversation.known_as or (f"{self.origin}#{conversation.id}" if conversation.id else self.origin)
+        limits = replace(file.limits, max_file_bytes=self.bounds.max_conversation_chars)
+        draft = InlineReader({"text": segment_inline_text}, limits, file.redact_secrets).read(item)
+        return replace(draft, warnings=[*part.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
 
 
 def _until(conversation: Conversation) -> datetime | None:
