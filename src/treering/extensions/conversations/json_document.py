@@ -31,7 +31,6 @@ from treering.extensions.conversations.loose_json import (
     record,
     words,
 )
-from treering.verbs.ingest.turns import Message
 
 
 def claims_claude_ai(document: Record) -> bool:
@@ -91,11 +90,9 @@ def _take(message: Record, draft: ConversationDraft) -> None:
     named = list(dict.fromkeys(filter(None, (one.words for one in (*attached, *files)))))
     content = "\n\n".join(filter(None, [spoken.words, *named]))
     other = spoken.other + sum(one.other for one in (*attached, *files))
-    draft.count_other(other)
-    if content.strip():
-        sender = words(message.get("sender"))
-        role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
-        draft.messages.append(Message(content=content, role=role, id=words(message.get("uuid")), at=at))
+    sender = words(message.get("sender"))
+    role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
+    draft.say(Said(content, other=other), role, identity=words(message.get("uuid")), at=at)
 
 
 def _is_unspoken(part: object) -> bool:
@@ -168,17 +165,9 @@ def _time(node: Record) -> float:
 
 def _take_node(message: Record, draft: ConversationDraft) -> None:
     spoken = _spoken(message)
-    if not spoken:
-        return
-    draft.count_other(spoken.other)
-    draft.messages.append(
-        Message(
-            content=_CITATION.sub("", spoken.words).strip(),
-            role=words(record(message.get("author")).get("role")),
-            id=words(message.get("id")),
-            at=first_moment(message, "create_time"),
-        )
-    )
+    own = Said(_CITATION.sub("", spoken.words).strip(), other=spoken.other)
+    role, at = words(record(message.get("author")).get("role")), first_moment(message, "create_time")
+    draft.say(own, role, identity=words(message.get("id")), at=at)
 
 
 def _spoken(message: Record) -> Said:
