@@ -6,6 +6,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import IO
 
@@ -36,7 +37,7 @@ class ShellWorker:
         started: list[subprocess.Popen[bytes]] = []
         starting = ThreadPoolExecutor(1)
         try:
-            return _watched(starting.submit(self._start, started).result(), prompt, seconds)
+            return _watched(starting.submit(self._start, prompt, started).result(), seconds)
         except OSError as error:
             return Response("", f"the command cannot be started: {error.strerror or error}")
         finally:
@@ -45,16 +46,20 @@ class ShellWorker:
                 _kill_group(process)
                 process.wait()
 
-    def _start(self, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
-            self._command,
-            shell=True,
-            cwd=self._folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def _start(self, prompt: str, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        # A command need not read its stdin: writing to a pipe could wait forever.
+        with TemporaryFile() as stdin:
+            stdin.write(prompt.encode(errors="replace"))
+            stdin.seek(0)
+            process = subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
+                self._command,
+                shell=True,
+                cwd=self._folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         started.append(process)
         return process
 
@@ -62,11 +67,13 @@ class ShellWorker:
 class _Output:
     """Read the whole output of a process, so that it never blocks, and store a bounded part."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            raise ValueError("the process was started without a pipe for its output")
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
-        self._pipe = _pipe(process.stdout)
+        self._pipe = pipe
         self._reading = Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -96,11 +103,9 @@ class _Output:
             del self._tail[:excess]
 
 
-def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> Response:
-    """Send the prompt to a process, and wait for its answer."""
-    output = _Output(process)
-    feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
-    feeding.start()
+def _watched(process: subprocess.Popen[bytes], seconds: float) -> Response:
+    """Wait for the answer of a process."""
+    output = _Output(process.stdout)
     try:
         code = process.wait(seconds)
         problem = f"the command ended with exit code {code}" if code else ""
@@ -110,16 +115,9 @@ def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> R
     finally:
         _kill_group(process)
         process.wait()
-        feeding.join(_GRACE_SECONDS)
         output.wait(_GRACE_SECONDS)
         output.close()
     return Response(output.text(), problem)
-
-
-def _feed(process: subprocess.Popen[bytes], prompt: str) -> None:
-    # A command need not read its stdin.
-    with suppress(BrokenPipeError, OSError), _pipe(process.stdin) as pipe:
-        pipe.write(prompt.encode(errors="replace"))
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -128,9 +126,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise ValueError("the process was started without this pipe")
-    return pipe
