@@ -182,7 +182,7 @@ OTHER_PARTS = "part(s) without text are only named"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The text of a message, its tool calls (one short line each), and the number of parts without text."""
+    """The text of a message, its tool calls (`tool_line`), and the number of parts without text."""
 
     words: str = ""
     tools: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ class Said:
         return "\n".join(filter(None, [self.words, *self.tools]))
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.tools)
+        return bool(self.text)
 
 
 def said(content: object) -> Said:
@@ -211,7 +211,7 @@ def said(content: object) -> Said:
 def tool_line(name: str, given: object) -> str:
     """Return a short line about a tool call; empty if its arguments contain nothing telling."""
     gist = " ".join((words(given) or first_words(record(given), *_TELLING)).split())
-    return f"[{name}] {shortened(gist, _GIST_CHARS)}" if gist else ""
+    return f"[{name or 'tool'}] {shortened(gist, _GIST_CHARS)}" if gist else ""
 
 
 _GIST_CHARS = 160
@@ -232,8 +232,8 @@ def _part(part: object) -> Said:
     if not found or kind in _SILENT or found.get("thought") is True:
         return Said()
     if kind in _TOOLS:
-        line = tool_line(first_words(found, "name", "tool_name") or "tool", found.get("input", found.get("arguments")))
-        return Said(tools=(line,) if line else ())
+        given = found.get("input", found.get("arguments"))
+        return Said(tools=(tool_line(first_words(found, "name", "tool_name"), given),))
     text = first_words(found, "text", "value").strip()
     return Said(text) if text else _named(found, kind)
 
