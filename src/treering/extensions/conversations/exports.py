@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import BinaryIO
@@ -61,31 +62,28 @@ def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[
     `stream` must be seekable. Lines are read one by one; of a list, one conversation at a time is decoded. Raises the
     `OSError` of the stream.
     """
-    head = stream.read(HEAD_BYTES)
+    head = stream.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
     stream.seek(0)
-    match reading_of(name, head):
-        case "json":
-            results = _document(stream, bounds)
-        case "json lines":
-            results = json_lines.read(stream, most_bytes=bounds.max_part_bytes)
-        case "zip":
-            results = _zip(stream, bounds)
-        case "":
-            return None
-        case reading:
-            results = _text(stream, name, reading, bounds)
+    ending = posix_path(name).suffix.lower()
+    # The beginning only avoids reading other files; it is not certain.
+    read = next((read for endings, begins, read in _READERS if ending in endings and begins(head)), None)
+    results = read(stream, name, bounds) if read else None
     return None if results is None else _bounded(_each_once(results), bounds.max_problems)
 
 
 _MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
 
 
-def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _document(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     data = read_at_most(stream, bounds.max_bytes + 1)
     return json_document.read(data, most_bytes=bounds.max_part_bytes) if len(data) <= bounds.max_bytes else None
 
 
-def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _lines(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    return json_lines.read(stream, most_bytes=bounds.max_part_bytes)
+
+
+def _zip(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     archive = open_archive(stream, bounds.zip)
     if isinstance(archive, Refused):
         return None
@@ -107,26 +105,18 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
             yield from conversations
 
 
-def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _text(
+    stream: BinaryIO, name: str, bounds: ExportBounds, *, read: Callable[[str, str], Conversation | None]
+) -> Iterator[Parsed] | None:
     data = read_at_most(stream, bounds.max_text_bytes + 1)
     decoded = decode(data) if len(data) <= bounds.max_text_bytes else None
     if decoded is None:
         return None
-    conversation = _spoken(decoded.text, name, reading)
+    conversation = read(decoded.text, name)
     if conversation is None:
         return None
     warning = decoded.warning()
     return iter([replace(conversation, notes=(*conversation.notes, warning)) if warning else conversation])
-
-
-def _spoken(text: str, name: str, reading: str) -> Conversation | None:
-    if reading == "vtt" and meetings.are_vtt(text):
-        return meetings.read_subtitles(text, name, "vtt")
-    if reading == "srt" and meetings.are_srt(text):
-        return meetings.read_subtitles(text, name, "srt")
-    if reading == "speaker text" and meetings.is_speech(text, name):
-        return meetings.read_speaker_text(text, name)
-    return None
 
 
 def _each_once(results: Iterator[Parsed]) -> Iterator[Parsed]:
@@ -155,47 +145,32 @@ def _bounded(results: Iterator[Parsed], most: int) -> Iterator[Parsed]:
         yield Unread("the rest", f"could not read {problems - most:,} more parts")
 
 
-HEAD_BYTES = 256_000
-"""The number of bytes of a file that `reading_of` examines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A kind of reading, the endings of its file names, and a test of the beginning of a file."""
-
-    reading: str
-    endings: tuple[str, ...]
-    begins: Callable[[bytes], bool]
-
-
+_HEAD_BYTES = 256_000
+"""The number of bytes of a file that are examined before it is read."""
 _MEMBERS = re.compile(rb'"(?:mapping|chat_messages|messages|loglines|conversations|role|sender|content|from)"\s*:')
 _CUE = re.compile(rb"\d\s*-->\s*\d")
 _TURN = re.compile(rb":[ \t*\r\n]")
 
-HINTS = (
-    Hint("json", (".json",), lambda head: head.lstrip()[:1] in {b"[", b"{"} and bool(_MEMBERS.search(head))),
-    Hint("json lines", (".jsonl", ".ndjson"), lambda head: bool(_MEMBERS.search(head))),
-    Hint("zip", (".zip",), lambda head: head.startswith(b"PK")),
-    Hint("vtt", (".vtt",), lambda head: b"WEBVTT" in head[:16]),
-    Hint("srt", (".srt",), lambda head: bool(_CUE.search(head))),
-    Hint("speaker text", (".txt", ".md", ".transcript"), lambda head: bool(_TURN.search(head))),
+_Reader = Callable[[BinaryIO, str, ExportBounds], Iterator[Parsed] | None]
+_READERS: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], _Reader], ...] = (
+    ((".json",), lambda head: head.lstrip()[:1] in {b"[", b"{"} and bool(_MEMBERS.search(head)), _document),
+    ((".jsonl", ".ndjson"), lambda head: bool(_MEMBERS.search(head)), _lines),
+    ((".zip",), lambda head: head.startswith(b"PK"), _zip),
+    ((".vtt",), lambda head: b"WEBVTT" in head[:16], partial(_text, read=meetings.read_vtt)),
+    ((".srt",), lambda head: bool(_CUE.search(head)), partial(_text, read=meetings.read_srt)),
+    (
+        (".txt", ".md", ".transcript"),
+        lambda head: bool(_TURN.search(head)),
+        partial(_text, read=meetings.read_speaker_text),
+    ),
 )
-
-
-def reading_of(name: str, head: bytes) -> str:
-    """Return how a file is to be read for conversations; empty if it cannot contain any.
-
-    This only avoids reading other files: a positive result is not certain.
-    """
-    ending = posix_path(name).suffix.lower()
-    plain = head.removeprefix(b"\xef\xbb\xbf")
-    return next((hint.reading for hint in HINTS if ending in hint.endings and hint.begins(plain)), "")
+"""The readers, each with the endings of file names and a test of the beginning of a file."""
 
 
 def may_be_read(name: str) -> bool:
     """Return whether a file of this name may contain conversations."""
     ending = posix_path(name).suffix.lower()
-    return any(ending in hint.endings for hint in HINTS)
+    return any(ending in endings for endings, _, _ in _READERS)
 
 
 @dataclass(frozen=True, slots=True)
