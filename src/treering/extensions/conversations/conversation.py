@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from pydantic import JsonValue
@@ -257,7 +257,7 @@ def begun_at(name: str, heads: str) -> datetime | None:
     """
     for text in (heads, name):
         if match := _COMPACT.search(text):
-            return _compact(match)
+            return moment(f"{match['day']}T{match['time']}Z")
         if match := _ISO.search(text):
             return moment(re.sub(r"[ _]", "T", match[0], count=1).replace(" ", ""))
     return None
@@ -267,14 +267,6 @@ _COMPACT = re.compile(r"(?<!\d)GMT(?P<day>\d{8})-(?P<time>\d{6})(?!\d)")
 _ISO = re.compile(
     r"(?<![\d-])\d{4}-\d\d-\d\d(?:[T _]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?(?![\d-])"
 )
-
-
-def _compact(match: re.Match[str]) -> datetime | None:
-    try:
-        time = datetime.strptime(match["day"] + match["time"], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment(time.isoformat())
 
 
 BRANCHES = "message(s) on inactive branches were skipped"
