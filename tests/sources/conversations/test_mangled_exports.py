@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.extensions.conversations.conversation import Conversations
-from treering.extensions.conversations.exports import ExportBounds, ExportReader, read_conversations
+from treering.extensions.conversations.exports import ConversationFormat, read_conversations
 from treering.ports.adapter import ReadLimits
+from treering.ports.format import FileToRead
 
 NAMES = ("c.json", "c.jsonl", "c.zip", "c.vtt", "c.srt", "meeting.txt", "c.md", "c")
 MEMBERS = (
@@ -100,8 +101,8 @@ def test_a_damaged_file_can_be_read(sample: tuple[bytes, str], data: st.DataObje
         at = data.draw(st.integers(0, len(content) - 1))
         content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     for damaged in (bytes(content), bytes(content[: data.draw(st.integers(0, len(content)))])):
-        reader = ExportReader("file:/c", ReadLimits(), ExportBounds())
-        assert all(reading.origin for reading in reader.read(io.BytesIO(damaged), name) or ())
+        readings = ConversationFormat().read(io.BytesIO(damaged), FileToRead(name, ReadLimits()), origin="file:/c")
+        assert all(reading.origin for reading in readings or ())
 
 
 @pytest.mark.parametrize("odd", [[], {}, [["user"]], {"a": 1}])

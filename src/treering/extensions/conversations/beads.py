@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from treering.extensions.conversations.conversation import Unread
 from treering.extensions.conversations.foreign_memories import ForeignMemory, LeftOut, under_headings
 from treering.extensions.conversations.loose_json import (
     Record,
@@ -14,7 +15,7 @@ from treering.extensions.conversations.loose_json import (
     record,
     words,
 )
-from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket
+from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult
 from treering.verbs.ingest.turns import Message
 
 _TEXTS = ("design", "acceptance_criteria", "notes")
@@ -34,7 +35,7 @@ def read_bead(value: object, place: int) -> TicketResult | ForeignMemory | LeftO
     if _is_memory(row):
         return ForeignMemory("beads", f"memory-{words(row.get('key'))}", words(row.get("value")), about="the project")
     if not _is_issue(row):
-        return UnreadTicket(f"item {place + 1}", "it is neither an issue nor a memory of beads")
+        return Unread(f"item {place + 1}", "it is neither an issue nor a memory of beads")
     if words(row.get("status")) == _DELETED:
         reason = words(row.get("delete_reason"))
         return LeftOut(words(row.get("id")), f"it was deleted in beads{f': {reason}' if reason else ''}")

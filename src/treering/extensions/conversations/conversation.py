@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from pydantic import JsonValue
@@ -182,7 +182,7 @@ OTHER_PARTS = "part(s) without text are only named"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The text of a message, its tool calls (one short line each), and the number of parts without text."""
+    """The text of a message, its tool calls (`tool_line`), and the number of parts without text."""
 
     words: str = ""
     tools: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ class Said:
         return "\n".join(filter(None, [self.words, *self.tools]))
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.tools)
+        return bool(self.text)
 
 
 def said(content: object) -> Said:
@@ -211,7 +211,7 @@ def said(content: object) -> Said:
 def tool_line(name: str, given: object) -> str:
     """Return a short line about a tool call; empty if its arguments contain nothing telling."""
     gist = " ".join((words(given) or first_words(record(given), *_TELLING)).split())
-    return f"[{name}] {shortened(gist, _GIST_CHARS)}" if gist else ""
+    return f"[{name or 'tool'}] {shortened(gist, _GIST_CHARS)}" if gist else ""
 
 
 _GIST_CHARS = 160
@@ -232,8 +232,8 @@ def _part(part: object) -> Said:
     if not found or kind in _SILENT or found.get("thought") is True:
         return Said()
     if kind in _TOOLS:
-        line = tool_line(first_words(found, "name", "tool_name") or "tool", found.get("input", found.get("arguments")))
-        return Said(tools=(line,) if line else ())
+        given = found.get("input", found.get("arguments"))
+        return Said(tools=(tool_line(first_words(found, "name", "tool_name"), given),))
     text = first_words(found, "text", "value").strip()
     return Said(text) if text else _named(found, kind)
 
@@ -257,7 +257,7 @@ def begun_at(name: str, heads: str) -> datetime | None:
     """
     for text in (heads, name):
         if match := _COMPACT.search(text):
-            return _compact(match)
+            return moment(f"{match['day']}T{match['time']}Z")
         if match := _ISO.search(text):
             return moment(re.sub(r"[ _]", "T", match[0], count=1).replace(" ", ""))
     return None
@@ -267,14 +267,6 @@ _COMPACT = re.compile(r"(?<!\d)GMT(?P<day>\d{8})-(?P<time>\d{6})(?!\d)")
 _ISO = re.compile(
     r"(?<![\d-])\d{4}-\d\d-\d\d(?:[T _]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?(?![\d-])"
 )
-
-
-def _compact(match: re.Match[str]) -> datetime | None:
-    try:
-        time = datetime.strptime(match["day"] + match["time"], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment(time.isoformat())
 
 
 BRANCHES = "message(s) on inactive branches were skipped"

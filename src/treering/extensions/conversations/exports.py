@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import BinaryIO
@@ -14,7 +15,7 @@ from treering.core.canonical import parse_time, render_time
 from treering.extensions.conversations import json_document, json_lines, meetings, slack
 from treering.extensions.conversations.conversation import Conversation, Conversations, Parsed, Unread, fitting
 from treering.extensions.conversations.memory_exports import drafts, parse_archive
-from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
+from treering.ports.adapter import Failed, Skipped, SourceDraft
 from treering.ports.format import FileToRead, posix_path
 from treering.sources.reading.binary import Archive, Refused, ZipBounds, open_archive
 from treering.sources.reading.encodings import decode
@@ -61,31 +62,28 @@ def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[
     `stream` must be seekable. Lines are read one by one; of a list, one conversation at a time is decoded. Raises the
     `OSError` of the stream.
     """
-    head = stream.read(HEAD_BYTES)
+    head = stream.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
     stream.seek(0)
-    match reading_of(name, head):
-        case "json":
-            results = _document(stream, bounds)
-        case "json lines":
-            results = json_lines.read(stream, most_bytes=bounds.max_part_bytes)
-        case "zip":
-            results = _zip(stream, bounds)
-        case "":
-            return None
-        case reading:
-            results = _text(stream, name, reading, bounds)
+    ending = posix_path(name).suffix.lower()
+    # The beginning only avoids reading other files; it is not certain.
+    read = next((read for endings, begins, read in _READERS if ending in endings and begins(head)), None)
+    results = read(stream, name, bounds) if read else None
     return None if results is None else _bounded(_each_once(results), bounds.max_problems)
 
 
 _MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
 
 
-def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _document(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     data = read_at_most(stream, bounds.max_bytes + 1)
     return json_document.read(data, most_bytes=bounds.max_part_bytes) if len(data) <= bounds.max_bytes else None
 
 
-def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _lines(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+    return json_lines.read(stream, most_bytes=bounds.max_part_bytes)
+
+
+def _zip(stream: BinaryIO, _name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     archive = open_archive(stream, bounds.zip)
     if isinstance(archive, Refused):
         return None
@@ -107,26 +105,18 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
             yield from conversations
 
 
-def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
+def _text(
+    stream: BinaryIO, name: str, bounds: ExportBounds, *, read: Callable[[str, str], Conversation | None]
+) -> Iterator[Parsed] | None:
     data = read_at_most(stream, bounds.max_text_bytes + 1)
     decoded = decode(data) if len(data) <= bounds.max_text_bytes else None
     if decoded is None:
         return None
-    conversation = _spoken(decoded.text, name, reading)
+    conversation = read(decoded.text, name)
     if conversation is None:
         return None
     warning = decoded.warning()
     return iter([replace(conversation, notes=(*conversation.notes, warning)) if warning else conversation])
-
-
-def _spoken(text: str, name: str, reading: str) -> Conversation | None:
-    if reading == "vtt" and meetings.are_vtt(text):
-        return meetings.read_subtitles(text, name, "vtt")
-    if reading == "srt" and meetings.are_srt(text):
-        return meetings.read_subtitles(text, name, "srt")
-    if reading == "speaker text" and meetings.is_speech(text, name):
-        return meetings.read_speaker_text(text, name)
-    return None
 
 
 def _each_once(results: Iterator[Parsed]) -> Iterator[Parsed]:
@@ -155,47 +145,32 @@ def _bounded(results: Iterator[Parsed], most: int) -> Iterator[Parsed]:
         yield Unread("the rest", f"could not read {problems - most:,} more parts")
 
 
-HEAD_BYTES = 256_000
-"""The number of bytes of a file that `reading_of` examines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A kind of reading, the endings of its file names, and a test of the beginning of a file."""
-
-    reading: str
-    endings: tuple[str, ...]
-    begins: Callable[[bytes], bool]
-
-
+_HEAD_BYTES = 256_000
+"""The number of bytes of a file that are examined before it is read."""
 _MEMBERS = re.compile(rb'"(?:mapping|chat_messages|messages|loglines|conversations|role|sender|content|from)"\s*:')
 _CUE = re.compile(rb"\d\s*-->\s*\d")
 _TURN = re.compile(rb":[ \t*\r\n]")
 
-HINTS = (
-    Hint("json", (".json",), lambda head: head.lstrip()[:1] in {b"[", b"{"} and bool(_MEMBERS.search(head))),
-    Hint("json lines", (".jsonl", ".ndjson"), lambda head: bool(_MEMBERS.search(head))),
-    Hint("zip", (".zip",), lambda head: head.startswith(b"PK")),
-    Hint("vtt", (".vtt",), lambda head: b"WEBVTT" in head[:16]),
-    Hint("srt", (".srt",), lambda head: bool(_CUE.search(head))),
-    Hint("speaker text", (".txt", ".md", ".transcript"), lambda head: bool(_TURN.search(head))),
+_Reader = Callable[[BinaryIO, str, ExportBounds], Iterator[Parsed] | None]
+_READERS: tuple[tuple[tuple[str, ...], Callable[[bytes], bool], _Reader], ...] = (
+    ((".json",), lambda head: head.lstrip()[:1] in {b"[", b"{"} and bool(_MEMBERS.search(head)), _document),
+    ((".jsonl", ".ndjson"), lambda head: bool(_MEMBERS.search(head)), _lines),
+    ((".zip",), lambda head: head.startswith(b"PK"), _zip),
+    ((".vtt",), lambda head: b"WEBVTT" in head[:16], partial(_text, read=meetings.read_vtt)),
+    ((".srt",), lambda head: bool(_CUE.search(head)), partial(_text, read=meetings.read_srt)),
+    (
+        (".txt", ".md", ".transcript"),
+        lambda head: bool(_TURN.search(head)),
+        partial(_text, read=meetings.read_speaker_text),
+    ),
 )
-
-
-def reading_of(name: str, head: bytes) -> str:
-    """Return how a file is to be read for conversations; empty if it cannot contain any.
-
-    This only avoids reading other files: a positive result is not certain.
-    """
-    ending = posix_path(name).suffix.lower()
-    plain = head.removeprefix(b"\xef\xbb\xbf")
-    return next((hint.reading for hint in HINTS if ending in hint.endings and hint.begins(plain)), "")
+"""The readers, each with the endings of file names and a test of the beginning of a file."""
 
 
 def may_be_read(name: str) -> bool:
     """Return whether a file of this name may contain conversations."""
     ending = posix_path(name).suffix.lower()
-    return any(ending in hint.endings for hint in HINTS)
+    return any(ending in endings for endings, _, _ in _READERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,51 +188,28 @@ class ConversationFormat:
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per conversation, or memory in a zip file; `None` if it has neither. Raises `OSError`."""
-        conversations = ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
+        parts = parse_export(stream, file.path, self.bounds)
+        conversations = None if parts is None else (self._reading(part, file, origin) for part in parts)
         memories = parse_archive(stream, self.bounds.zip) if file.suffix == ".zip" else None
         return conversations if memories is None else chain(conversations or (), drafts(memories, file, origin))
 
-
-@dataclass(frozen=True, slots=True)
-class ExportReader:
-    """Reads a file of conversations; `origin` is the origin of the file."""
-
-    origin: str
-    limits: ReadLimits
-    bounds: ExportBounds
-    redact_secrets: bool = True
-
-    def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None` if it is not a file of conversations. Raises `OSError`."""
-        results = parse_export(stream, name, self.bounds)
-        return None if results is None else map(self._reading, results)
-
-    def _reading(self, part: Parsed) -> SourceDraft | Skipped | Failed:
-        match part:
-            case Conversation() if not part.messages:
-                return Skipped(self._origin(part), "it contains no messages")
-            case Conversation():
-                return self._source(part)
-            case Unread(place, why):
-                return Failed(f"{self.origin}#{fitting(place)}", why)
-
-    def _source(self, conversation: Conversation) -> SourceDraft | Skipped | Failed:
+    def _reading(self, part: Parsed, file: FileToRead, origin: str) -> SourceDraft | Skipped | Failed:
+        if isinstance(part, Unread):
+            return Failed(f"{origin}#{fitting(part.place)}", part.why)
+        place = part.known_as or (f"{origin}#{part.id}" if part.id else origin)
+        if not part.messages:
+            return Skipped(place, "it contains no messages")
         item = InlineItem(
-            kind=conversation.kind,
-            origin=self._origin(conversation),
-            title=conversation.title,
-            messages=conversation.messages,
-            captured_at=_until(conversation),
-            metadata={**conversation.metadata, **_begun(conversation)},
+            kind=part.kind,
+            origin=place,
+            title=part.title,
+            messages=part.messages,
+            captured_at=_until(part),
+            metadata={**part.metadata, **_begun(part)},
         )
-        limits = replace(self.limits, max_file_bytes=self.bounds.max_conversation_chars)
-        draft = InlineReader({"text": segment_inline_text}, limits, self.redact_secrets).read(item)
-        return (
-            replace(draft, warnings=[*conversation.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
-        )
-
-    def _origin(self, conversation: Conversation) -> str:
-        return conversation.known_as or (f"{self.origin}#{conversation.id}" if conversation.id else self.origin)
+        limits = replace(file.limits, max_file_bytes=self.bounds.max_conversation_chars)
+        draft = InlineReader({"text": segment_inline_text}, limits, file.redact_secrets).read(item)
+        return replace(draft, warnings=[*part.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
 
 
 def _until(conversation: Conversation) -> datetime | None:

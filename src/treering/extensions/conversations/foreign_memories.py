@@ -88,18 +88,13 @@ def _json(item: Record) -> Mapping[str, JsonValue]:
     return item  # type: ignore[return-value]  # a record read from JSON contains only JSON values
 
 
-@dataclass(frozen=True, slots=True)
-class RecordForm:
-    """The format of a system's records, with its test and reader."""
-
-    claims: Callable[[Record], bool]
-    read: Callable[[Record], Told]
+RecordReader = Callable[[Record], Told]
 
 
-def form_of(value: object) -> RecordForm | None:
-    """Return the format of a record; `None` if it is not a memory of a known format."""
+def reader_of(value: object) -> RecordReader | None:
+    """Return the reader of a record; `None` if it is not a memory of a known format."""
     item = record(value)
-    return next((form for form in FORMS if form.claims(item)), None)
+    return next((reader for claims, reader in _FORMS if claims(item)), None)
 
 
 def _is_mem0(item: Record) -> bool:
@@ -221,13 +216,14 @@ def _passage(item: Record) -> ForeignMemory:
     )
 
 
-FORMS = (
-    RecordForm(_is_mem0, _mem0),
-    RecordForm(_is_openmemory, _openmemory),
-    RecordForm(_is_store_item, _store_item),
-    RecordForm(_is_drawer, _drawer),
-    RecordForm(_is_passage, _passage),
+_FORMS: tuple[tuple[Callable[[Record], bool], RecordReader], ...] = (
+    (_is_mem0, _mem0),
+    (_is_openmemory, _openmemory),
+    (_is_store_item, _store_item),
+    (_is_drawer, _drawer),
+    (_is_passage, _passage),
 )
+"""Formats of records, with their tests and readers."""
 
 HOLDERS = ("results", "memories", "items", "drawers", "passages", "data")
 """The members that hold the list of records in an export."""

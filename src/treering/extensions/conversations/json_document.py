@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice, pairwise
 
-from treering.extensions.conversations import messages as claude_code
 from treering.extensions.conversations import messages as role_messages
 from treering.extensions.conversations.conversation import (
     BRANCHES,
@@ -32,7 +31,6 @@ from treering.extensions.conversations.loose_json import (
     record,
     words,
 )
-from treering.verbs.ingest.turns import Message
 
 
 def claims_claude_ai(document: Record) -> bool:
@@ -92,11 +90,9 @@ def _take(message: Record, draft: ConversationDraft) -> None:
     named = list(dict.fromkeys(filter(None, (one.words for one in (*attached, *files)))))
     content = "\n\n".join(filter(None, [spoken.words, *named]))
     other = spoken.other + sum(one.other for one in (*attached, *files))
-    draft.count_other(other)
-    if content.strip():
-        sender = words(message.get("sender"))
-        role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
-        draft.messages.append(Message(content=content, role=role, id=words(message.get("uuid")), at=at))
+    sender = words(message.get("sender"))
+    role, at = _ROLES.get(sender, sender), first_moment(message, "created_at")
+    draft.say(Said(content, other=other), role, identity=words(message.get("uuid")), at=at)
 
 
 def _is_unspoken(part: object) -> bool:
@@ -169,17 +165,9 @@ def _time(node: Record) -> float:
 
 def _take_node(message: Record, draft: ConversationDraft) -> None:
     spoken = _spoken(message)
-    if not spoken:
-        return
-    draft.count_other(spoken.other)
-    draft.messages.append(
-        Message(
-            content=_CITATION.sub("", spoken.words).strip(),
-            role=words(record(message.get("author")).get("role")),
-            id=words(message.get("id")),
-            at=first_moment(message, "create_time"),
-        )
-    )
+    own = Said(_CITATION.sub("", spoken.words).strip(), other=spoken.other)
+    role, at = words(record(message.get("author")).get("role")), first_moment(message, "create_time")
+    draft.say(own, role, identity=words(message.get("id")), at=at)
 
 
 def _spoken(message: Record) -> Said:
@@ -193,19 +181,14 @@ def _spoken(message: Record) -> Said:
     return Said() if hidden or to_a_tool or thought or by not in _SPEAKERS else said(content)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A format of a conversation as one JSON object, with its test and reader."""
+_Reader = Callable[[Record], Conversation]
 
-    claims: Callable[[Record], bool]
-    read: Callable[[Record], Conversation]
-
-
-FORMS = (
-    Form(claims_chatgpt, read_chatgpt),
-    Form(claims_claude_ai, read_claude_ai),
-    Form(role_messages.claims_role_messages, role_messages.read_role_messages),
+_FORMS: tuple[tuple[Callable[[Record], bool], _Reader], ...] = (
+    (claims_chatgpt, read_chatgpt),
+    (claims_claude_ai, read_claude_ai),
+    (role_messages.claims_role_messages, role_messages.read_role_messages),
 )
+"""Formats of a conversation as one JSON object, with their tests and readers."""
 
 
 def read(data: bytes, *, most_bytes: int) -> Iterator[Parsed] | None:
@@ -237,7 +220,7 @@ def _read_list(data: bytes, most_bytes: int) -> Iterator[Parsed] | None:
     values = (_parsed(element, most_bytes) for element in elements(data))
     first = list(islice(values, _LOOKED_AT))
     readable = [value for value in first if not isinstance(value, Malformed)]
-    if readable and 2 * sum(_form(value) is not None for value in readable) >= len(readable):
+    if readable and 2 * sum(_reader_of(value) is not None for value in readable) >= len(readable):
         return _conversations(chain(first, values))
     if role_messages.are_messages(readable):
         return _messages(chain(first, values))
@@ -252,29 +235,29 @@ def _parsed(element: bytes | Malformed, most_bytes: int) -> object:
 
 def _read_object(value: object) -> Iterator[Parsed] | None:
     document = record(value)
-    if claude_code.claims_claude_code(document):
-        return claude_code.read_loglines(document)
+    if role_messages.claims_claude_code(document):
+        return role_messages.read_loglines(document)
     inside = listed(document.get("conversations"))
-    if inside and 2 * sum(_form(one) is not None for one in inside) >= len(inside):
+    if inside and 2 * sum(_reader_of(one) is not None for one in inside) >= len(inside):
         return _conversations(inside)
-    form = _form(document)
-    return iter([form.read(document)]) if form else None
+    read_one = _reader_of(document)
+    return iter([read_one(document)]) if read_one else None
 
 
-def _form(value: object) -> Form | None:
+def _reader_of(value: object) -> _Reader | None:
     document = record(value)
-    return next((form for form in FORMS if document and form.claims(document)), None)
+    return next((reader for claims, reader in _FORMS if document and claims(document)), None)
 
 
 def _conversations(values: Iterable[object]) -> Iterator[Parsed]:
     for number, value in enumerate(values, start=1):
-        form = _form(value)
+        read_one = _reader_of(value)
         if isinstance(value, Malformed):
             yield Unread(f"conversation {number}", value.why)
-        elif form is None:
+        elif read_one is None:
             yield Unread(f"conversation {number}", "it is not a conversation of a form known here")
         else:
-            conversation = form.read(record(value))
+            conversation = read_one(record(value))
             yield conversation if conversation.id else replace(conversation, id=beginning(conversation))
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: sessions of Claude Code, Codex, Cursor, Gemini CLI, messages one by one, or a conversation per line."""
+"""JSON lines: sessions of coding agents, messages one by one, or a conversation per line."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from treering.core.fencing import without_surroundings
-from treering.extensions.conversations import copilot, messages
+from treering.extensions.conversations import messages
 from treering.extensions.conversations.conversation import (
     ConversationDraft,
     Line,
@@ -147,8 +147,7 @@ def _used(payload: Record) -> Said:
     given = payload.get("arguments", payload.get("input", payload.get("action")))
     arguments = parse(given.encode("utf-8", "replace")) if isinstance(given, str) else given
     name = first_words(payload, "name") or "shell"
-    line = tool_line(name, given if isinstance(arguments, Malformed) else _gist(arguments))
-    return Said(tools=(line,) if line else ())
+    return Said(tools=(tool_line(name, given if isinstance(arguments, Malformed) else _gist(arguments)),))
 
 
 def _gist(given: object) -> object:
@@ -212,9 +211,53 @@ def _add_gemini(line: Record, draft: ConversationDraft) -> None:
     for call in calls:
         draft.work.call(words(call.get("name")), call.get("args"), words(call.get("id")))
         draft.work.answer(words(call.get("id")), call.get("result"), failed=call.get("status") == "error" or None)
-    tools = [tool_line(first_words(call, "name") or "tool", _gist(call.get("args"))) for call in calls]
-    spoken = Said(own, (*spoken.tools, *filter(None, tools)), spoken.other)
+    tools = [tool_line(first_words(call, "name"), _gist(call.get("args"))) for call in calls]
+    spoken = Said(own, (*spoken.tools, *tools), spoken.other)
     draft.say(spoken, role, identity=words(line.get("id")), at=first_moment(line, "timestamp"))
+
+
+def are_events_of_copilot(values: Sequence[object]) -> bool:
+    """Return whether these are events of a session of Copilot CLI: one begins it."""
+    return any(_begins_copilot(record(one)) for one in values)
+
+
+def read_copilot(lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read the session of a file: its messages in order, with a short line for each tool call.
+
+    Results of tools, events of subagents, and requests that the program made are skipped.
+    """
+    return read_session(ConversationDraft("copilot-cli"), lines, _take_copilot)
+
+
+_COPILOT_ROLES = {"user.message": "user", "assistant.message": "assistant"}
+
+
+def _begins_copilot(line: Record) -> bool:
+    data = record(line.get("data"))
+    return line.get("type") == "session.start" and bool(words(data.get("copilotVersion")))
+
+
+def _take_copilot(line: Record, draft: ConversationDraft) -> bool:
+    kind, data = words(line.get("type")), record(line.get("data"))
+    if line.get("agentId"):
+        return bool(kind)
+    if _begins_copilot(line):
+        draft.id = draft.id or words(data.get("sessionId"))
+        for name, key in {"folder": "cwd", "branch": "branch"}.items():
+            if fact := words(record(data.get("context")).get(key)):
+                draft.metadata.setdefault(name, fact)
+    elif kind == "tool.execution_complete":
+        failed = data.get("success") is False or bool(record(data.get("shellExecution")).get("exitCode"))
+        output = record(data.get("result")).get("content") or record(data.get("error")).get("message")
+        draft.work.answer(words(data.get("toolCallId")), output, failed=failed)
+    elif kind in _COPILOT_ROLES and data.get("source") in (None, "user"):
+        calls = [record(one) for one in listed(data.get("toolRequests"))]
+        for one in calls:
+            draft.work.call(words(one.get("name")), one.get("arguments"), words(one.get("toolCallId")))
+        tools = tuple(tool_line(words(one.get("name")), one.get("arguments")) for one in calls)
+        spoken, role = Said(words(data.get("content")).strip(), tools), _COPILOT_ROLES[kind]
+        draft.say(spoken, role, identity=words(data.get("messageId")), at=first_moment(line, "timestamp"))
+    return bool(kind)
 
 
 def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
@@ -222,7 +265,23 @@ def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
     lines = _lines(stream, most_bytes)
     first = list(islice(lines, _LOOKED_AT))
     values = [value for _, value in first if not isinstance(value, Malformed)]
-    return next((reader(chain(first, lines)) for are_such, reader in _FORMS if are_such(values)), None)
+    reader = next((reader for are_such, reader in _FORMS if are_such(values)), None)
+    return _read(reader, chain(first, lines)) if reader else None
+
+
+def _read(reader: _Reader, lines: Iterable[Line]) -> Iterator[Parsed]:
+    """Read lines, and then report those that are no valid JSON."""
+    malformed: list[Unread] = []
+    yield from reader(_readable(lines, malformed))
+    yield from malformed
+
+
+def _readable(lines: Iterable[Line], malformed: list[Unread]) -> Iterator[Line]:
+    for number, value in lines:
+        if isinstance(value, Malformed):
+            malformed.append(Unread(f"line {number}", value.why))
+        else:
+            yield number, value
 
 
 def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
@@ -237,46 +296,23 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
             yield number, parse(text)
 
 
-def _each(reader: _Reader) -> _Reader:
-    """Return a reader that also reports lines that are no valid JSON."""
-
-    def read_sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
-        problems: list[Unread] = []
-        yield from reader(_readable(lines, problems))
-        yield from problems
-
-    return read_sessions
-
-
 def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
     """Read messages line by line, grouped by their session."""
     sessions: dict[str, list[Record]] = {}
-    problems: list[Unread] = []
-    for number, value in _readable(lines, problems):
+    for number, value in lines:
         if messages.is_message(value):
             sessions.setdefault(messages.session_of(record(value)), []).append(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is not a message"))
-    yield from problems
+            yield Unread(f"line {number}", "it is not a message")
     yield from named_apart([messages.of_messages(group, name) for name, group in sessions.items()])
 
 
 def _conversations(lines: Iterable[Line]) -> Iterator[Parsed]:
-    problems: list[Unread] = []
-    for number, value in _readable(lines, problems):
+    for number, value in lines:
         if messages.claims_role_messages(record(value)):
             yield messages.read_role_messages(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is not a conversation"))
-    yield from problems
-
-
-def _readable(lines: Iterable[Line], problems: list[Unread]) -> Iterator[Line]:
-    for number, value in lines:
-        if isinstance(value, Malformed):
-            problems.append(Unread(f"line {number}", value.why))
-        else:
-            yield number, value
+            yield Unread(f"line {number}", "it is not a conversation")
 
 
 def _are_sessions(values: Sequence[object]) -> bool:
@@ -290,11 +326,11 @@ def _are_conversations(values: Sequence[object]) -> bool:
 
 
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
-    (are_lines_of_codex, _each(read_codex)),
-    (are_lines_of_gemini, _each(read_gemini)),
-    (copilot.are_events, _each(copilot.read_copilot)),
-    (_are_sessions, _each(messages.read_claude_code)),
-    (are_lines_of_cursor, _each(read_cursor)),
+    (are_lines_of_codex, read_codex),
+    (are_lines_of_gemini, read_gemini),
+    (are_events_of_copilot, read_copilot),
+    (_are_sessions, messages.read_claude_code),
+    (are_lines_of_cursor, read_cursor),
     (_are_conversations, _conversations),
     (messages.are_messages, _messages),
 )

@@ -13,7 +13,7 @@ from treering.ports.format import posix_path
 from treering.verbs.ingest.turns import Message
 
 
-def is_speech(text: str, name: str) -> bool:
+def _is_speech(text: str, name: str) -> bool:
     """Return whether a text is a transcript of several speakers.
 
     Most lines must begin with a name, and there must be two speakers. If neither the file's name nor times next to the
@@ -32,8 +32,10 @@ def is_speech(text: str, name: str) -> bool:
     return share >= _NEARLY_ALL and _is_talk(speakers, turns)
 
 
-def read_speaker_text(text: str, name: str) -> Conversation:
-    """Read the turns; lines without a name continue the previous turn."""
+def read_speaker_text(text: str, name: str) -> Conversation | None:
+    """Read the turns of a transcript; lines without a name continue the previous turn. `None`: it is another text."""
+    if not _is_speech(text, name):
+        return None
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if _begins(line)), len(lines))
     head = "\n".join(lines[: min(first, _HEADS)])
@@ -129,17 +131,17 @@ def _moment(stamp: str, begun: datetime | None) -> datetime | None:
     return begun.replace(hour=0, minute=0, second=0, microsecond=0) + since
 
 
-def are_vtt(text: str) -> bool:
-    """Return whether a text is WebVTT."""
-    return _HEADER.match(text) is not None
+def read_vtt(text: str, name: str) -> Conversation | None:
+    """Read WebVTT; `None` if it is another text."""
+    return _subtitles(text, name, "vtt") if _HEADER.match(text) else None
 
 
-def are_srt(text: str) -> bool:
-    """Return whether a text is SubRip: a number, a line of times, text."""
-    return _FIRST_CUE.match(text) is not None
+def read_srt(text: str, name: str) -> Conversation | None:
+    """Read SubRip: a number, a line of times, text. `None` if it is another text."""
+    return _subtitles(text, name, "srt") if _FIRST_CUE.match(text) else None
 
 
-def read_subtitles(text: str, name: str, form: str) -> Conversation:
+def _subtitles(text: str, name: str, form: str) -> Conversation:
     """Read cues as turns: consecutive cues of one speaker are one turn.
 
     The id of a turn is its offset in the recording. Its time is known if the file or its name contains the start.

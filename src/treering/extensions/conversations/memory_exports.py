@@ -15,9 +15,9 @@ from treering.extensions.conversations.foreign_memories import (
     LeftOut,
     Told,
     besides,
-    form_of,
     held,
     left_out,
+    reader_of,
     written,
 )
 from treering.extensions.conversations.loose_json import (
@@ -223,15 +223,15 @@ def _records(values: Sequence[object]) -> Iterator[Told] | None:
     first = values[:_LOOKED_AT]
     if first and 2 * sum(map(foreign_memories.is_fact, first)) >= len(first):
         return foreign_memories.facts(values, {})
-    if first and 2 * sum(form_of(one) is not None for one in first) >= len(first):
+    if first and 2 * sum(reader_of(one) is not None for one in first) >= len(first):
         return map(_record, values, range(len(values)))
     return None
 
 
 def _record(value: object, place: int) -> Told:
-    form = form_of(value)
-    if form is not None:
-        return form.read(record(value))
+    read = reader_of(value)
+    if read is not None:
+        return read(record(value))
     why = value.why if isinstance(value, Malformed) else "it is not a memory of a form known here"
     return LeftOut(f"item {place + 1}", why)
 

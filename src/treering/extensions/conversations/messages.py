@@ -126,8 +126,8 @@ def _spoken(message: Record) -> Said:
     members = (name for names in _CONTENTS.values() for name in names)
     spoken = said(next((message[name] for name in members if message.get(name)), None))
     calls = [record(record(one).get("function")) for one in listed(message.get("tool_calls"))]
-    lines = [tool_line(first_words(call, "name") or "tool", call.get("arguments")) for call in calls if call]
-    return Said(spoken.words, (*spoken.tools, *filter(None, lines)), spoken.other)
+    lines = [tool_line(first_words(call, "name"), call.get("arguments")) for call in calls]
+    return replace(spoken, tools=(*spoken.tools, *lines))
 
 
 def _note_tools(message: Record, draft: ConversationDraft) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from treering.extensions.conversations.conversation import Unread
 from treering.extensions.conversations.loose_json import moment
 from treering.verbs.ingest.turns import Message
 
@@ -29,15 +30,7 @@ class ExportedTicket:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadTicket:
-    """A part of an export that is not a ticket or cannot be read, with the reason."""
-
-    name: str
-    why: str
-
-
-TicketResult = ExportedTicket | UnreadTicket
+TicketResult = ExportedTicket | Unread
 
 
 _JIRA = {"issue key", "summary", "status"}
@@ -76,19 +69,14 @@ _SEPARATOR_LINE = re.compile(r"\"?sep=.\"?")
 """The first line in which a table declares its separator to a spreadsheet program."""
 
 
-def _tickets(rows: "Iterator[list[str]]", columns: Sequence[str], *, tracker: str) -> Iterator[TicketResult]:
+def _tickets(rows: Iterator[list[str]], columns: Sequence[str], *, tracker: str) -> Iterator[TicketResult]:
     place = 1
-    while True:
-        place += 1
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield UnreadTicket(f"row {place}", f"it is not a row of a table ({error})")
-            return
-        if row:
-            yield _ticket(_named(columns, row), place, tracker)
+    try:
+        for place, row in enumerate(rows, start=2):
+            if row:
+                yield _ticket(_named(columns, row), place, tracker)
+    except csv.Error as error:
+        yield Unread(f"row {place + 1}", f"it is not a row of a table ({error})")
 
 
 def _named(columns: Sequence[str], row: Sequence[str]) -> Row:
@@ -102,7 +90,7 @@ def _named(columns: Sequence[str], row: Sequence[str]) -> Row:
 def _ticket(row: Row, place: int, tracker: str) -> TicketResult:
     key, title = _first(row, "issue key" if tracker == "jira" else "id"), _first(row, "summary", "title")
     if not (key and title):
-        return UnreadTicket(f"row {place}", "it has no key, or no title")
+        return Unread(f"row {place}", "it has no key, or no title")
     metadata: dict[str, JsonValue] = {
         name.lower().replace(" ", "_"): ", ".join(row.get(name.lower(), ())) for name in _KEPT if row.get(name.lower())
     }

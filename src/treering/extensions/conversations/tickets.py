@@ -13,10 +13,11 @@ from pydantic import JsonValue, ValidationError
 from treering.core.canonical import render_time
 from treering.core.patch import shortened
 from treering.extensions.conversations.beads import is_bead, read_bead
+from treering.extensions.conversations.conversation import Unread
 from treering.extensions.conversations.foreign_memories import ForeignMemory, LeftOut
 from treering.extensions.conversations.loose_json import Record, first_moment, first_words, listed, parse, record, words
 from treering.extensions.conversations.memory_exports import draft_memory
-from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, UnreadTicket, read_table
+from treering.extensions.conversations.table_tickets import ExportedTicket, TicketResult, read_table
 from treering.extensions.documents.contents import DocumentDamaged, parse_xml
 from treering.extensions.documents.html_text import text_of_html
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
@@ -106,18 +107,18 @@ def _each_once(tickets: Iterator[Exported]) -> Iterator[Exported]:
     seen: set[str] = set()
     for one in tickets:
         if isinstance(one, ExportedTicket) and one.key in seen:
-            yield UnreadTicket(one.key, "an earlier part of this file has the same key")
-            continue
+            yield Unread(one.key, "an earlier part of this file has the same key")
+        else:
+            yield one
         if isinstance(one, ExportedTicket):
             seen.add(one.key)
-        yield one
 
 
 def _reading(ticket: Exported, reader: InlineReader, origin: str) -> SourceDraft | Skipped | Failed:
     if isinstance(ticket, ForeignMemory | LeftOut):
         return draft_memory(ticket, reader, origin)
-    if isinstance(ticket, UnreadTicket):
-        return Failed(f"{origin}#{ticket.name}", ticket.why)
+    if isinstance(ticket, Unread):
+        return Failed(f"{origin}#{ticket.place}", ticket.why)
     place = f"{origin}#{ticket.key.removeprefix('#')}"
     try:
         item = _item(ticket, place)
@@ -174,7 +175,7 @@ def read_rss(data: bytes) -> Iterator[TicketResult] | None:
 def _ticket(item: Element, place: int) -> TicketResult:
     key, title = _text(item, "key"), _text(item, "summary") or _text(item, "title")
     if not (key and title):
-        return UnreadTicket(f"item {place + 1}", "it has no key, or no summary")
+        return Unread(f"item {place + 1}", "it has no key, or no summary")
     labels: list[JsonValue] = [text for one in item.findall("./labels/label") if (text := (one.text or "").strip())]
     metadata: dict[str, JsonValue] = {name: text for name in _XML_METADATA if (text := _text(item, name))}
     return ExportedTicket(
@@ -240,7 +241,7 @@ def issues_in(value: object, claims: Callable[[object], bool]) -> Sequence[objec
 def read_issue(value: object, place: int) -> TicketResult:
     """Read one issue of a list."""
     if not _is_issue(value):
-        return UnreadTicket(f"item {place + 1}", "it is not an issue of a form known here")
+        return Unread(f"item {place + 1}", "it is not an issue of a form known here")
     issue = record(value)
     is_gitlab = "iid" in issue
     number = issue.get("iid" if is_gitlab else "number")

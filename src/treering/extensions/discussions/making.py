@@ -106,8 +106,9 @@ class _MakingRun:
         self._condense()
         if self._lease.renew():
             self._finished.write_mark()
-        usages = (self._state.usage, self._summary.usage, self._condenser.usage)
-        return replace(self._report, busy=self._lease.lost, usage=sum(usages, self._report.usage))
+        workers = (self._chunks, self._state, self._summary, self._condenser)
+        usage = sum((worker.usage for worker in workers), Usage())
+        return replace(self._report, busy=self._lease.lost, usage=usage)
 
     def _process_block(self, head: BlockHead, most: int | None) -> None:
         """Make the due chunks of a block. It is read again for each chunk, because others may write to it."""
@@ -143,12 +144,11 @@ class _MakingRun:
         return enough or self._lease.lost or self._consecutive_failures == _MAX_CONSECUTIVE_FAILURES
 
     def _process_chunk(self, block: Block, job: ChunkState) -> None:
-        outcome = self._chunks.make(block, job, self._lease)
-        self._report = replace(self._report, usage=self._report.usage + outcome.usage)
-        if outcome.state:
-            self._count(outcome.state)
-        if outcome.state and outcome.state.status == "done":
-            self._newest = outcome.state
+        state = self._chunks.make(block, job, self._lease)
+        if state:
+            self._count(state)
+        if state and state.status == "done":
+            self._newest = state
             self._update_state()
 
     def _count(self, state: ChunkState) -> None:

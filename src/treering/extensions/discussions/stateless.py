@@ -14,6 +14,7 @@ from treering.extensions.discussions.log.snapshot import LogEntry
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.extensions.discussions.summaries.memories import Memory
+from treering.retrieval.index.tables import bm25
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.tuning import TUNING
 from treering.verbs.ingest.turns import Message
@@ -52,8 +53,7 @@ class StatelessDiscussion:
         texts = [KeywordText(f"{message.speaker}\n{message.text}") for message in self._messages]
         hits = self._hits(_keyword_scores(keywords, texts), options)
         if not hits and (not keywords or is_question(query)):
-            terms = query_terms(query).words
-            hits = self._hits(_bm25_scores(terms, [text.terms.split() for text in texts]), options)
+            hits = self._hits(_word_scores(query_terms(query).words, texts), options)
         if options.expand_entities and len(hits) < options.limit:
             hits += self._relatives(hits, texts, options)
         return hits[: options.limit]
@@ -142,26 +142,15 @@ def _keyword_scores(keywords: Sequence[Keyword], texts: Sequence[KeywordText]) -
     return [sum(weight for weight, held in zip(rarity, row, strict=True) if held) for row in rows]
 
 
-def _bm25_scores(terms: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-    """Score texts by BM25 (Robertson and Zaragoza 2009)."""
-    counted = [Counter(text) for text in texts]
-    mean = sum(map(len, texts)) / len(texts) if texts else 0.0
-    rarity = {term: _rarity(sum(term in text for text in counted), len(texts)) for term in terms}
-    return [
-        sum(weight * _saturated(text[term], text.total() / mean) for term, weight in rarity.items() if text[term])
-        for text in counted
-    ]
+def _word_scores(words: Sequence[str], texts: Sequence[KeywordText]) -> list[float]:
+    """Score texts by the words they contain."""
+    weights = bm25([Counter(text.terms.split()) for text in texts])
+    scores = [0.0] * len(texts)
+    for word in dict.fromkeys(words):
+        for place, weight in weights.get(word, ()):
+            scores[place] += weight
+    return scores
 
 
-def _rarity(count: int, of: int) -> float:
-    return log(1 + (of - count + 0.5) / (count + 0.5))
-
-
-def _saturated(count: int, length: float) -> float:
-    return count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length))
-
-
-_K1 = 1.2
-_B = 0.75
 _MESSAGE = "message"
 _TITLE_CHARS = 300

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -132,18 +132,25 @@ def _blocks(kind: FileKind, data: Sequence[object]) -> WilmerFile:
 def _database(name: str, content: bytes) -> WilmerFile:
     if not content.startswith(_SQLITE):
         raise _refused(name, "it is not a SQLite database; it may be encrypted or truncated")
-    report = _Rows()
+    memories, rejected = list[WilmerMemory](), list[str]()
     try:
         with closing(apsw.Connection(":memory:")) as rows:
             rows.deserialize("main", content)
             # Untrusted data: its schema must not call our functions.
             rows.execute("PRAGMA trusted_schema=OFF")
-            for number, *texts in rows.execute(_MEMORIES):
-                report.take(number, *map(_decoded, texts))
+            for number, *columns in rows.execute(_MEMORIES):
+                text, added, metadata = map(_decoded, columns)
+                if not text.strip():
+                    rejected.append(f"row {number}: it has no memory_text")
+                    continue
+                item = _described(text, metadata)
+                if item is None:
+                    rejected.append(f"row {number}: its metadata_json is invalid; the text was stored without it")
+                memories.append(WilmerMemory(f"/memories/{number}", text, item or _plain(text), added=moment(added)))
             processed = _tracked(rows)
     except apsw.Error as error:
         raise _refused(name, f"its table 'memories' cannot be read ({error})") from error
-    return WilmerFile("memories", tuple(report.memories), tuple(report.rejected), processed)
+    return WilmerFile("memories", tuple(memories), tuple(rejected), processed)
 
 
 def _tracked(rows: apsw.Connection) -> tuple[str, ...]:
@@ -151,25 +158,6 @@ def _tracked(rows: apsw.Connection) -> tuple[str, ...]:
     tables = {name for (name,) in rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     tracked = [row for table, query in _TRACKED.items() if table in tables for row in rows.execute(query)]
     return tuple(str(value) for row in tracked for value in row if _HASH.fullmatch(str(value)))
-
-
-@dataclass(slots=True)
-class _Rows:
-    """The rows of a database read so far."""
-
-    memories: list[WilmerMemory] = field(default_factory=list)
-    rejected: list[str] = field(default_factory=list)
-
-    def take(self, number: object, text: str, added: str, metadata: str) -> None:
-        if not text.strip():
-            self.rejected.append(f"row {number}: it has no memory_text")
-            return
-        item = _plain(text)
-        try:
-            item = _described(text, json.loads(metadata or "{}"))
-        except (ValueError, TypeError, RecursionError):
-            self.rejected.append(f"row {number}: its metadata_json is invalid; the text was stored without it")
-        self.memories.append(WilmerMemory(f"/memories/{number}", text, item, added=moment(added)))
 
 
 def _decoded(stored: object) -> str:
@@ -184,10 +172,14 @@ def _plain(text: str) -> GeneratedMemory:
     return GeneratedMemory(title=first_words(text), summary=text)
 
 
-def _described(text: str, metadata: object) -> GeneratedMemory:
-    """Return an item of a text and its metadata. Raises `TypeError` if the metadata is not a JSON object."""
+def _described(text: str, metadata_json: str) -> GeneratedMemory | None:
+    """Return an item of a text and its metadata; `None` if the metadata is not a JSON object."""
+    try:
+        metadata = json.loads(metadata_json or "{}")
+    except (ValueError, RecursionError):
+        return None
     if not isinstance(metadata, Mapping):
-        raise TypeError("it is not an object")
+        return None
     title, summary, mood = (_text(metadata.get(name)) for name in ("title", "summary", "sentiment"))
     entities, phrases, topics = (_texts(metadata.get(name)) for name in ("entities", "key_phrases", "topics"))
     return GeneratedMemory(

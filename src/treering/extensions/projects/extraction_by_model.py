@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, get_args
 
@@ -159,13 +159,11 @@ class ModelExtractor:
         """
         job = _Job(self._model, self._budget)
         with ThreadPoolExecutor(self._workers) as pool:
-            readings = list(pool.map(job.read, _batches(excerpts, self._batch)))
-        extractions = {index: extraction for reading in readings for index, extraction in reading.found.items()}
-        failures = {index: error for reading in readings for index, error in reading.failed.items()}
+            list(pool.map(job.read, _batches(excerpts, self._batch)))
         return ExtractionReport(
-            extractions=tuple(extractions.get(index, Extraction()) for index in range(len(excerpts))),
-            failures=tuple(FailedExcerpt(index, failures[index]) for index in sorted(failures)),
-            malformed=sum(reading.malformed for reading in readings),
+            extractions=tuple(job.found.get(index, Extraction()) for index in range(len(excerpts))),
+            failures=tuple(FailedExcerpt(index, job.failed[index]) for index in sorted(job.failed)),
+            malformed=job.malformed,
         )
 
     def _most(self, batch: "_Batch") -> Usage:
@@ -177,41 +175,45 @@ _Batch = Sequence[tuple[int, Excerpt]]
 """The excerpts of one call, with their indexes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    found: dict[int, Extraction] = field(default_factory=dict)
-    failed: dict[int, TreeringError] = field(default_factory=dict)
-    malformed: int = 0
-
-    def __add__(self, other: "_Read") -> "_Read":
-        return _Read(self.found | other.found, self.failed | other.failed, self.malformed + other.malformed)
-
-
 class _Job:
-    """One run over many batches, by several threads."""
+    """One run over many batches, by several threads, with its results by the index of the excerpt."""
 
     def __init__(self, model: LanguageModel, budget: Budget) -> None:
+        self.found: dict[int, Extraction] = {}
+        self.failed: dict[int, TreeringError] = {}
+        self.malformed = 0
         self._model = model
         self._budget = budget
         self._lock = threading.Lock()
         self._in_a_row = 0
         self._end: TreeringError | None = None
 
-    def read(self, batch: _Batch) -> _Read:
-        """Send a batch, then each excerpt without a result separately. Returns errors instead of raising them."""
+    def read(self, batch: _Batch) -> None:
+        """Send a batch, then each excerpt without a result separately. Records errors instead of raising them."""
         outcome = self._ask(batch)
         if isinstance(outcome, TreeringError):
-            # One excerpt may be the reason.
-            return self._read_apart(batch, batch, outcome)
-        read = _read(outcome, batch)
-        missing = [(index, excerpt) for index, excerpt in batch if index not in read.found]
-        return read + self._read_apart(batch, missing, _unusable(self._model, "it skipped the excerpt"))
-
-    def _read_apart(self, batch: _Batch, left: _Batch, error: TreeringError) -> _Read:
-        """Send the excerpts without a result to the model one by one; a batch of one has failed."""
+            error = outcome  # one excerpt may be the reason
+        else:
+            self._note(outcome, batch)
+            error = _unusable(self._model, "it skipped the excerpt")
+        missing = [(index, excerpt) for index, excerpt in batch if index not in self.found]
         if len(batch) == 1 or self._end:
-            return _Read(failed={index: error for index, _ in left})
-        return sum((self.read([each]) for each in left), _Read())
+            self.failed.update({index: error for index, _ in missing})
+            return
+        for each in missing:
+            self.read([each])
+
+    def _note(self, answer: _Readings, batch: _Batch) -> None:
+        """Store for each excerpt the first reading with its number, which is ignored if there is only one excerpt."""
+        for reading in answer.readings:
+            at = 0 if len(batch) == 1 else reading.number - 1
+            if 0 <= at < len(batch) and batch[at][0] not in self.found:
+                index, excerpt = batch[at]
+                triples, named = list(map(_triple, reading.triples)), list(map(_named, reading.entities))
+                entities = _placed([entity for entity in named if entity], excerpt.text)
+                self.found[index] = Extraction(entities, tuple(dict.fromkeys(filter(None, triples))))
+                with self._lock:
+                    self.malformed += triples.count(None) + named.count(None)
 
     def _ask(self, batch: _Batch) -> "_Readings | TreeringError":
         if self._end:
@@ -281,25 +283,6 @@ def _shown(excerpt: Excerpt) -> str:
     facts = {"page": excerpt.title, "heading": excerpt.heading, "form": excerpt.form, "speaker": excerpt.speaker}
     head = "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
     return f"{head}\n\n{excerpt.text}"
-
-
-def _read(answer: _Readings, batch: _Batch) -> _Read:
-    """Assign to each excerpt the first reading with its number; the number is ignored if there is only one excerpt."""
-    whole = _Read()
-    for reading in answer.readings:
-        at = 0 if len(batch) == 1 else reading.number - 1
-        if 0 <= at < len(batch) and batch[at][0] not in whole.found:
-            index, excerpt = batch[at]
-            whole += _noted(index, excerpt, reading)
-    return whole
-
-
-def _noted(index: int, excerpt: Excerpt, reading: _Reading) -> _Read:
-    triples = [_triple(value) for value in reading.triples]
-    good = tuple(dict.fromkeys(triple for triple in triples if triple))
-    named = [_named(value) for value in reading.entities]
-    entities = _placed([entity for entity in named if entity], excerpt.text)
-    return _Read({index: Extraction(entities, good)}, malformed=triples.count(None) + named.count(None))
 
 
 def _triple(value: JsonValue) -> Triple | None:

@@ -3,10 +3,10 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import IO
 
@@ -33,66 +33,47 @@ class ShellWorker:
 
     def work(self, prompt: str, *, seconds: float) -> Response:
         """Run the command once. Failures are in `problem` of the response."""
-        starting = _Starting(self._start)
+        # A signal may raise in the main thread at any moment, even between the start of a process and its assignment.
+        started: list[subprocess.Popen[bytes]] = []
+        starting = ThreadPoolExecutor(1)
         try:
-            return _watched(starting.process(), prompt, seconds)
+            return _watched(starting.submit(self._start, prompt, started).result(), seconds)
         except OSError as error:
             return Response("", f"the command cannot be started: {error.strerror or error}")
         finally:
-            starting.end()
+            starting.shutdown()
+            for process in started:
+                _kill_group(process)
+                process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
-            self._command,
-            shell=True,
-            cwd=self._folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
-class _Starting:
-    """Start a process in a separate thread.
-
-    A signal may raise in the main thread at any moment, even between the start of a process and its assignment.
-    """
-
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self._outcome: Future[subprocess.Popen[bytes]] = Future()
-        self._thread = Thread(target=self._run, args=(start,), daemon=True)
-
-    def process(self) -> subprocess.Popen[bytes]:
-        """Start the process and return it. Raises `OSError`."""
-        self._thread.start()
-        return self._outcome.result()
-
-    def end(self) -> None:
-        """Kill the process group."""
-        if self._thread.ident is None:
-            return
-        self._thread.join()
-        if self._outcome.exception() is None:
-            process = self._outcome.result()
-            _kill_group(process)
-            process.wait()
-
-    def _run(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        try:
-            self._outcome.set_result(start())
-        except OSError as error:
-            self._outcome.set_exception(error)
+    def _start(self, prompt: str, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        # A command need not read its stdin: writing to a pipe could wait forever.
+        with TemporaryFile() as stdin:
+            stdin.write(prompt.encode(errors="replace"))
+            stdin.seek(0)
+            process = subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
+                self._command,
+                shell=True,
+                cwd=self._folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
 
 
 class _Output:
     """Read the whole output of a process, so that it never blocks, and store a bounded part."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            raise ValueError("the process was started without a pipe for its output")
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
-        self._pipe = _pipe(process.stdout)
+        self._pipe = pipe
         self._reading = Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -122,11 +103,9 @@ class _Output:
             del self._tail[:excess]
 
 
-def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> Response:
-    """Send the prompt to a process, and wait for its answer."""
-    output = _Output(process)
-    feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
-    feeding.start()
+def _watched(process: subprocess.Popen[bytes], seconds: float) -> Response:
+    """Wait for the answer of a process."""
+    output = _Output(process.stdout)
     try:
         code = process.wait(seconds)
         problem = f"the command ended with exit code {code}" if code else ""
@@ -136,16 +115,9 @@ def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> R
     finally:
         _kill_group(process)
         process.wait()
-        feeding.join(_GRACE_SECONDS)
         output.wait(_GRACE_SECONDS)
         output.close()
     return Response(output.text(), problem)
-
-
-def _feed(process: subprocess.Popen[bytes], prompt: str) -> None:
-    # A command need not read its stdin.
-    with suppress(BrokenPipeError, OSError), _pipe(process.stdin) as pipe:
-        pipe.write(prompt.encode(errors="replace"))
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -154,9 +126,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise ValueError("the process was started without this pipe")
-    return pipe

@@ -2,16 +2,15 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 from functools import cached_property
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, islice
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
@@ -26,7 +25,7 @@ from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
-from treering.verbs.ingest.turns import Message
+from treering.verbs.ingest.turns import Message, stored_turns
 from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
 
 MAX_REMEMBERED_MESSAGES = 10_000
@@ -403,27 +402,15 @@ def said_of(message: Message, position: int, zone: TimeZone) -> SaidMessage:
     )
 
 
-def _messages(source: Source, zone: TimeZone) -> Iterator[tuple[SaidMessage, Segment]]:
-    """Return the messages in a source, each with its first segment."""
-    turns = [(segment.locator, segment) for segment in source.segments if isinstance(segment.locator, Turn)]
-    for _, group in groupby(turns, key=lambda pair: pair[0].turn):
-        pairs = list(group)
-        turn, first = pairs[0]
-        text = "".join(segment.excerpt for _, segment in pairs)
-        message = Message(content=text, role=turn.role, name=turn.speaker, at=turn.at)
-        yield said_of(message, turn.turn, zone), first
-
-
 def _part_of(source: Source, zone: TimeZone) -> _Part:
-    messages = list(_messages(source, zone))
-    turns = {
-        said.position: ReplacingTurn(source.id, segment.segment_id, said.position, said.text, said.speaker, said.at)
-        for said, segment in messages
-    }
-    positions = {
-        (source.id, segment.segment_id): segment.locator.turn
-        for segment in source.segments
-        if isinstance(segment.locator, Turn)
-    }
-    all_said = [said for said, _ in messages]
-    return _Part(all_said, loaded(source), turns, positions, part_digest(source, all_said))
+    messages: list[SaidMessage] = []
+    turns: dict[int, ReplacingTurn] = {}
+    positions: dict[TurnPlace, int] = {}
+    for turn, segments in stored_turns(source.segments):
+        text = "".join(segment.excerpt for segment in segments)
+        said = said_of(Message(content=text, role=turn.role, name=turn.speaker, at=turn.at), turn.turn, zone)
+        messages.append(said)
+        first = segments[0].segment_id
+        turns[turn.turn] = ReplacingTurn(source.id, first, turn.turn, said.text, said.speaker, said.at)
+        positions.update({(source.id, segment.segment_id): turn.turn for segment in segments})
+    return _Part(messages, loaded(source), turns, positions, part_digest(source, messages))

@@ -7,7 +7,9 @@ from datetime import date, datetime, timedelta
 
 from treering.extensions.statements.statement import StatedValue
 from treering.extensions.statements.words import LanguageWords
+from treering.retrieval.text import periods
 from treering.retrieval.text.analysis import stem
+from treering.retrieval.text.periods import MONTHS, WEEKDAYS, Period
 
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
@@ -21,18 +23,13 @@ _NUMBERS |= dict(
 )
 _SPELLED = "|".join(word for word in _NUMBERS if word != "one")
 _NUMBERS |= {"a": 1, "an": 1, "half a": 0}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_DAY_FORMS = {form: day for day in _DAYS for form in (day, f"{day}s", day[:3], day[:4])}
+_DAY_FORMS = {form: day for day in WEEKDAYS for form in (day, f"{day}s", day[:3], day[:4])}
 _DAY_FORMS |= {"tues": "tuesday", "weds": "wednesday", "thurs": "thursday"}
 _FOREIGN_DAYS = dict(
-    zip("montag dienstag mittwoch donnerstag freitag samstag sonntag".split(), _DAYS, strict=True)
-) | dict(zip("lunes martes miércoles jueves viernes sábado domingo".split(), _DAYS, strict=True))
+    zip("montag dienstag mittwoch donnerstag freitag samstag sonntag".split(), WEEKDAYS, strict=True)
+) | dict(zip("lunes martes miércoles jueves viernes sábado domingo".split(), WEEKDAYS, strict=True))
 _DAY_FORMS |= _FOREIGN_DAYS
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_MONTH_FORMS = {form: number for number, month in enumerate(_MONTHS, 1) for form in (month, month[:3])}
+_MONTH_FORMS = {form: number for number, month in enumerate(MONTHS, 1) for form in (month, month[:3])}
 _MONTH_FORMS |= {"sept": 9, "märz": 3, "mai": 5, "juni": 6, "juli": 7, "oktober": 10, "dezember": 12}
 _MONTH_FORMS |= dict(
     zip(
@@ -116,6 +113,7 @@ _NOT_PAST = re.compile(
     r"postponed|planned|due|need|for)\b"
 )
 _MONTHS_TRIED = 4
+_FRIDAY = 4
 _MAX_BEFORE = 300
 """Characters in front of a value in which its verb or its noun is looked for."""
 _NOUN = re.compile(r"(?<!\S)([^\W\d_][\w'’]+) $")
@@ -187,7 +185,7 @@ def _time_key(match: re.Match[str]) -> str:
     return f"{hour % 12 or 12}:{minute}"
 
 
-def _days(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[date, date] | None:
+def _days(kind: str, match: re.Match[str], said: date, *, past: bool) -> Period | None:
     """Return first and last day that a date means, seen from the day it was said."""
     try:
         return _resolved(kind, match, said, past=past)
@@ -195,63 +193,57 @@ def _days(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[d
         return None
 
 
-def _resolved(kind: str, match: re.Match[str], said: date, *, past: bool) -> tuple[date, date] | None:
+def _resolved(kind: str, match: re.Match[str], said: date, *, past: bool) -> Period | None:
     match kind:
         case "iso":
-            return _one(date.fromisoformat(match[0]))
+            return periods.day(date.fromisoformat(match[0]))
         case "month" | "month_first":
             number, month = (match[1], match[2]) if kind == "month" else (match[2], match[1])
             year = re.search(r"\d{4}$", match[0])
             if year:
-                return _one(date(int(year[0]), _MONTH_FORMS[month.casefold()], int(number)))
-            return _one(_nearest_year(_MONTH_FORMS[month.casefold()], int(number), said, past=past))
+                return periods.day(date(int(year[0]), _MONTH_FORMS[month.casefold()], int(number)))
+            return periods.day(_nearest_year(_MONTH_FORMS[month.casefold()], int(number), said, past=past))
         case "month_alone":
             first = _nearest_year(_MONTH_FORMS[match[1].casefold()], 1, said, past=past)
-            return _moved(first, "month", 0, half=False, sign=1)
+            return periods.whole(first, "month", 0)
         case "relative" | "ago":
-            amount = match[1].casefold()
-            half = amount.startswith("half")
-            count = int(amount) if amount.isdigit() else _NUMBERS.get(amount, 1)
-            return _moved(said, match[2].casefold(), count, half=half, sign=-1 if kind == "ago" else 1)
+            return _moved(said, match[2].casefold(), match[1].casefold(), sign=-1 if kind == "ago" else 1)
         case "weekday":
-            if (match[1] or "").casefold().startswith("every") or match[2].casefold() in {f"{day}s" for day in _DAYS}:
+            if (match[1] or "").casefold().startswith("every") or match[2].casefold() in {
+                f"{day}s" for day in WEEKDAYS
+            }:
                 return None
-            return _one(_weekday(match, said, past=past))
+            return periods.day(_weekday(match, said, past=past))
         case "ordinal":
-            return _one(_day_of_month(int(match[1]), said, past=past))
+            return periods.day(_day_of_month(int(match[1]), said, past=past))
         case "near":
             return _near(match[0].casefold(), said)
         case _:
             return None
 
 
-def _near(word: str, said: date) -> tuple[date, date] | None:
+def _near(word: str, said: date) -> Period | None:
     steps = {"tomorrow": 1, "morgen": 1, "mañana": 1, "today": 0, "tonight": 0, "heute": 0, "hoy": 0, "yesterday": -1}
     steps["the day after tomorrow"] = 2
     if word in steps:
-        return _one(said + timedelta(days=steps[word]))
-    monday = said - timedelta(days=said.weekday())
+        return periods.day(said + timedelta(days=steps[word]))
     match word:
         case "this weekend" | "next weekend":
-            start = monday + timedelta(days=5 if word.startswith("this") or said.weekday() > 4 else 12)
-            return start, start + timedelta(days=1)
+            return periods.whole(said, "weekend", word.startswith("next") and said.weekday() <= _FRIDAY)
         case "this week" | "next week":
-            start = monday + timedelta(days=0 if word.startswith("this") else 7)
-            return start, start + timedelta(days=6)
+            return periods.whole(said, "week", word.startswith("next"))
         case "next month":
-            return _moved(said.replace(day=1), "month", 1, half=False, sign=1)
+            return periods.whole(said, "month", 1)
         case "next year":
-            return date(said.year + 1, 1, 1), date(said.year + 1, 12, 31)
+            return periods.whole(said, "year", 1)
         case _:
             return None
 
 
 def _weekday(match: re.Match[str], said: date, *, past: bool) -> date:
-    wanted = _DAYS.index(_DAY_FORMS[match[2].casefold()])
-    way = (match[1] or "").casefold()
-    if past or way == "last":
-        return said - timedelta(days=(said.weekday() - wanted) % 7 or 7)
-    return said + timedelta(days=(wanted - said.weekday()) % 7 or 7)
+    wanted = WEEKDAYS.index(_DAY_FORMS[match[2].casefold()])
+    is_before = past or (match[1] or "").casefold() == "last"
+    return periods.weekday_before(said, wanted) if is_before else periods.weekday_after(said, wanted)
 
 
 def _day_of_month(day: int, said: date, *, past: bool) -> date:
@@ -262,7 +254,7 @@ def _day_of_month(day: int, said: date, *, past: bool) -> date:
             found = month.replace(day=day)
             if found <= said if past else found >= said:
                 return found
-        month = _moved(month.replace(day=1), "month", 1, half=False, sign=step)[0]
+        month = periods.moved(month.replace(day=1), "month", step)
     raise ValueError(day)
 
 
@@ -273,23 +265,18 @@ def _nearest_year(month: int, day: int, said: date, *, past: bool) -> date:
     return here if past or here >= said - timedelta(days=60) else date(said.year + 1, month, day)
 
 
-def _moved(said: date, unit: str, count: int, *, half: bool, sign: int) -> tuple[date, date]:
+def _moved(said: date, unit: str, amount: str, *, sign: int) -> Period:
+    """Return the day some days or weeks later, or the whole month some months or years later."""
+    count = sign * (int(amount) if amount.isdigit() else _NUMBERS.get(amount, 1))
     match unit:
-        case "day" | "week":
-            return _one(said + sign * timedelta(days=count * (1 if unit == "day" else 7)))
+        case "day":
+            return periods.day(said + timedelta(days=count))
+        case "week":
+            return periods.day(said + timedelta(weeks=count))
         case "month":
-            months = count
+            return periods.whole(said, "month", count)
         case _:
-            months = 6 if half else 12 * count
-    total = said.year * 12 + said.month - 1 + sign * months
-    year, month = divmod(total, 12)
-    first = date(year, month + 1, 1)
-    following = date(year + (month == 11), (month + 1) % 12 + 1, 1)
-    return first, following - timedelta(days=1)
-
-
-def _one(day: date) -> tuple[date, date]:
-    return day, day
+            return periods.whole(said, "month", sign * 6 if amount.startswith("half") else 12 * count)
 
 
 def _names(text: str, words: LanguageWords) -> Iterator[StatedValue]:

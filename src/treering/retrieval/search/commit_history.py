@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from math import log, sqrt
+from math import sqrt
 from threading import Lock
 from typing import Any
 
@@ -21,7 +21,7 @@ from treering.ports.search import TextQuery
 from treering.retrieval import limits
 from treering.retrieval.index.code_names import file_at, history_name
 from treering.retrieval.index.rounds import Steps
-from treering.retrieval.index.tables import K1, B
+from treering.retrieval.index.tables import bm25
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 
@@ -46,14 +46,8 @@ class CommitHistory:
         subjects = payload.get("commit_subjects", {})
         origins = [f"{root}{path}" for path in subjects.get("paths", ())]
         commits = [(Counter(index_text(subject).split()), at) for subject, *at in subjects.get("commits", ())]
-        usual = sum(terms.total() for terms, _ in commits) / max(1, len(commits))
-        postings: dict[str, list[tuple[int, float]]] = {}
-        for number, (terms, _) in enumerate(commits):
-            norm = K1 * (1 - B + B * terms.total() / usual) if usual else K1
-            for term, times in terms.items():
-                postings.setdefault(term, []).append((number, times * (K1 + 1) / (times + norm)))
-        weights = {term: _by_rarity(of_term, len(commits)) for term, of_term in postings.items()}
         touched = [tuple(origins[place] for place in at) for _, at in commits]
+        weights = bm25([terms for terms, _ in commits])
         return cls(touched, weights, _companions(root, payload.get("changed_together", {})))
 
     def files(self, terms: Sequence[str]) -> dict[str, float]:
@@ -115,11 +109,6 @@ def _companions(root: str, changed_together: Mapping[str, Any]) -> dict[str, dic
             file, companion = (one, other) if code[one] else (other, one)
             companions.setdefault(f"{root}{paths[file]}", {})[paths[companion]] = commits
     return companions
-
-
-def _by_rarity(postings: Sequence[tuple[int, float]], commits: int) -> list[tuple[int, float]]:
-    rarity = log(1 + (commits - len(postings) + 0.5) / (len(postings) + 0.5))
-    return [(number, weight * rarity) for number, weight in postings]
 
 
 _cache: dict[tuple[str, str], CommitHistory] = {}

@@ -1,17 +1,17 @@
 """Messages of a conversation as segments: one per turn, and several for a long one."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from treering.core.canonical import Instant, chain_hashes, message_key, render_time
 from treering.core.characters import well_formed
-from treering.core.evidence import Section, Turn
+from treering.core.evidence import Section, Segment, Turn
 from treering.core.fencing import without_recalled
 from treering.core.objects import CallerModel
 from treering.core.patch import NAME, shortened
@@ -137,6 +137,14 @@ class TurnWriter:
         if len(content) <= self.max_chars:
             return [content]
         return [piece.text for piece in self.segmenter(content, max_chars=self.max_chars)]
+
+
+def stored_turns(segments: Iterable[Segment]) -> Iterator[tuple[Turn, list[Segment]]]:
+    """Yield the turns of a stored conversation, each with its segments, in order."""
+    placed = [(segment.locator, segment) for segment in segments if isinstance(segment.locator, Turn)]
+    for _, group in groupby(placed, key=lambda pair: pair[0].turn):
+        pairs = list(group)
+        yield pairs[0][0], [segment for _, segment in pairs]
 
 
 def _context(earlier: Sequence[Message], at: datetime | None) -> str:

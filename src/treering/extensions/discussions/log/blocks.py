@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from treering.core.canonical import Instant, chain_hashes
 from treering.core.errors import Corrupt, NotFound
-from treering.core.evidence import Segment, Turn
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.ports.ledger import Ledger, SourceState
-from treering.verbs.ingest.turns import PAUSE
+from treering.verbs.ingest.turns import PAUSE, stored_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,26 +252,18 @@ def _head(origin: str, state: SourceState) -> BlockHead:
 
 
 def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[StoredMessage]:
-    placed = [(segment.locator, segment) for segment in source.segments]
-    turns = [(turn, segment) for turn, segment in placed if isinstance(turn, Turn)]
-    for _, group in groupby(turns, key=lambda pair: pair[0].turn):
-        pairs = list(group)
-        turn = pairs[0][0]
-        yield _stored(turn, [segment for _, segment in pairs], source.id, begins.get(turn.turn))
-
-
-def _stored(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> StoredMessage:
-    return StoredMessage(
-        position=turn.turn,
-        role=turn.role or turn.speaker,
-        speaker=turn.speaker,
-        text="".join(segment.excerpt for segment in segments),
-        at=turn.at,
-        chain=turn.chain,
-        source_id=source_id,
-        segment_ids=tuple(segment.segment_id for segment in segments),
-        after=after,
-    )
+    for turn, segments in stored_turns(source.segments):
+        yield StoredMessage(
+            position=turn.turn,
+            role=turn.role or turn.speaker,
+            speaker=turn.speaker,
+            text="".join(segment.excerpt for segment in segments),
+            at=turn.at,
+            chain=turn.chain,
+            source_id=source.id,
+            segment_ids=tuple(segment.segment_id for segment in segments),
+            after=begins.get(turn.turn),
+        )
 
 
 def _deleted(source: Source, deletions: Iterable[Deletion], begins: Mapping[int, int]) -> Iterator[StoredMessage]:

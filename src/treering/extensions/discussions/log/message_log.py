@@ -12,7 +12,7 @@ from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.patch import Update
 from treering.core.screening import screened
 from treering.extensions.discussions.identity import DiscussionRef, apply_patch
-from treering.extensions.discussions.log.alignment import Alignment, Mark, is_same_message
+from treering.extensions.discussions.log.alignment import is_same_message
 from treering.extensions.discussions.log.blocks import (
     Block,
     BlockHead,
@@ -156,7 +156,9 @@ class MessageLog:
         filtered = self._without_erased(history, transcript)
         entries = filtered.messages
         marks = [one.mark for one in entries]
-        place = _place_of(history, marks, start)
+        if start is not None:
+            _check_start(start, history.count)
+        place = history.alignment(marks, start=start)
         restored: dict[int, LogEntry] = {}
         if again and filtered.left_out:
             # A part that continues an earlier message agrees with the transcript up to that message.
@@ -305,14 +307,6 @@ def _merged(kept: Sequence[LogEntry], messages: Sequence[LogEntry], at: int) -> 
         for position, (one, before) in enumerate(pairs, at)
     ]
     return [replace(entries[0], after=kept[0].after), *entries[1:]] if kept and entries else entries
-
-
-def _place_of(history: LogSnapshot, marks: Sequence[Mark], start: int | None) -> Alignment:
-    if start is None:
-        return history.alignment(marks)
-    _check_start(start, history.count)
-    agreed = history.agreement(marks, start=start)
-    return Alignment(agreed.kept, agreed.told)
 
 
 def _check_start(start: int, count: int) -> None:

@@ -9,7 +9,6 @@ from treering.core.errors import Conflict
 from treering.core.evidence import Segment, Turn
 from treering.extensions.discussions.identity import DiscussionRef
 from treering.extensions.discussions.log.alignment import (
-    Agreement,
     Alignment,
     DeletedLookup,
     Mark,
@@ -73,8 +72,9 @@ class LogSnapshot:
         """
         positions: dict[int, int] = {}
         at = len(transcript)
-        for message in reversed(self.messages(0, end - 1)):
-            mark = mark_of(message, self._deleted_key(message))
+        marks = [mark for block in self.blocks(0, end - 1) for mark in _marks(block, 0)]
+        messages = self.messages(0, end - 1)
+        for message, mark in reversed(list(zip(messages, marks, strict=False))):
             while at and not transcript[at - 1].key and not (mark.deleted and not mark.key):
                 at -= 1
             if at and is_same_message(mark, transcript[at - 1]):
@@ -84,12 +84,6 @@ class LogSnapshot:
             elif not mark.deleted:
                 break
         return positions
-
-    def _deleted_key(self, message: StoredMessage) -> str | None:
-        if not message.deleted:
-            return None
-        deletions = (one for block in self.blocks(message.position, message.position) for one in block.deletions)
-        return next(one.key for one in deletions if one.position == message.position)
 
     def block(self, head: BlockHead) -> Block:
         """Return a block. Raises `Conflict` if it changed since and no longer matches the others."""
@@ -121,13 +115,11 @@ class LogSnapshot:
             if first <= message.position < end
         ]
 
-    def agreement(self, transcript: Sequence[Mark], *, start: int) -> Agreement:
-        """Return how far a complete transcript from a position, including deleted messages, agrees."""
-        match = agreed(self._steps(transcript, start, deleted="required"))
-        return Agreement(start + match.kept, match.told)
-
-    def alignment(self, transcript: Sequence[Mark]) -> Alignment:
-        """Return the position of a transcript."""
+    def alignment(self, transcript: Sequence[Mark], *, start: int | None = None) -> Alignment:
+        """Return the position of a transcript; from `start`, it contains all messages, including deleted ones."""
+        if start is not None:
+            match = agreed(self._steps(transcript, start, deleted="required"))
+            return Alignment(start + match.kept, match.told)
         if not transcript or not self.count:
             return Alignment(self.count, 0)
         counts = self._counts(transcript)

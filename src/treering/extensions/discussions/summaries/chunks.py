@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from treering.core.canonical import digest, message_key
@@ -21,7 +21,6 @@ from treering.extensions.discussions.identity import apply_patch
 from treering.extensions.discussions.log.blocks import Block, ChunkState, StoredMessage, active_block
 from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
 from treering.extensions.discussions.summaries.versions import GeneratorWork
-from treering.ports.models import Usage
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.engine import retry_on_conflict
 from treering.verbs.leases import Lease
@@ -59,29 +58,21 @@ def chunk_key(messages: Sequence[StoredMessage]) -> str:
     return digest("\n".join(parts))[:_KEY_CHARS]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkOutcome:
-    """The result for a chunk: its written state, or `None` if its messages were withdrawn in the meantime."""
-
-    state: ChunkState | None
-    usage: Usage = field(default_factory=Usage)
-
-
 class ChunkMaker(GeneratorWork):
     """Makes the memories of chunks with one generator call each."""
 
-    def make(self, block: Block, job: ChunkState, lease: Lease) -> ChunkOutcome:
+    def make(self, block: Block, job: ChunkState, lease: Lease) -> ChunkState | None:
         """Make the memories of a chunk of a block, and write them with its new state.
 
-        Failures of the generator are written too. Nothing is written after the lease is lost. Raises the errors of
-        the ledger, and `Denied` if the space requires a review.
+        Return the written state, or `None` if its messages were withdrawn in the meantime. Failures of the generator
+        are written too. Nothing is written after the lease is lost. Raises the errors of the ledger, and `Denied` if
+        the space requires a review.
         """
         messages = block.messages_in(job.first, job.last)
         answer = self._answer(messages)
         made = [] if isinstance(answer, TreeringError) else self._knowledge(job, messages, answer.items)
         state = self._state(job, answer, made)
-        usage = Usage() if isinstance(answer, TreeringError) else answer.usage
-        return ChunkOutcome(state if self._write(block, job, state, made, lease) else None, usage)
+        return state if self._write(block, job, state, made, lease) else None
 
     def _answer(self, messages: Sequence[StoredMessage]) -> Generated | TreeringError:
         lines = tuple(SpokenLine(one.speaker, one.text, one.at, one.position) for one in messages)
@@ -91,9 +82,11 @@ class ChunkMaker(GeneratorWork):
             summary=self._summary_text,
         )
         try:
-            return self._generator.memories(Chunk(lines), background)
+            answer = self._generator.memories(Chunk(lines), background)
         except TreeringError as error:
             return error
+        self.usage += answer.usage
+        return answer
 
     def _summary_text(self) -> str:
         current = self._summary.current()

@@ -7,12 +7,7 @@ from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.memories import Memory, citing
-from treering.extensions.discussions.summaries.versions import (
-    GeneratorWork,
-    UpdateStep,
-    Version,
-    memory_source_of,
-)
+from treering.extensions.discussions.summaries.versions import GeneratorWork, Version, memory_source_of
 from treering.verbs.engine import retry_on_conflict
 
 
@@ -26,15 +21,13 @@ class TextKeeper(GeneratorWork, ABC):
         errors of the generator; earlier steps stay.
         """
         newest: Version | None = None
-        while (step := retry_on_conflict(self._step)).version:
-            newest = step.version
-            if not step.has_more:
-                break
+        while version := retry_on_conflict(self._step):
+            newest = version
         return newest
 
     @abstractmethod
-    def _step(self) -> UpdateStep:
-        """Merge the oldest memories that no version covers yet, if they are due."""
+    def _step(self) -> Version | None:
+        """Merge the oldest memories that no version covers yet; `None` if none are due or the answer is unusable."""
 
 
 class SummaryKeeper(TextKeeper):
@@ -54,30 +47,25 @@ class SummaryKeeper(TextKeeper):
             raise InvalidInput("The summary is empty.", hint="Give a text; an empty one never replaces a summary.")
         return retry_on_conflict(lambda: self._write(words, last))
 
-    def _step(self) -> UpdateStep:
+    def _step(self) -> Version | None:
         uncovered = self._memories.uncovered(self._summary)
-        batch = self._due(uncovered)
+        enough = len(uncovered) >= min(self._settings.loop_if_exceeds, self._settings.min_per_summary)
+        batch = uncovered[: self._settings.loop_if_exceeds] if enough else ()
         if not batch:
-            return UpdateStep()
+            return None
         current = self._summary.current()
         answer = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
         self.usage += answer.usage
-        text, left = answer.text.strip(), uncovered[len(batch) :]
+        text = answer.text.strip()
         if not text:
-            return UpdateStep()
-        version = self._summary.write(
+            return None
+        return self._summary.write(
             text,
             after=current,
-            last=self._memories.covered_up_to(current, left),
+            last=self._memories.covered_up_to(current, uncovered[len(batch) :]),
             memories=batch,
             made_by=self._generator.name,
         )
-        return UpdateStep(version, has_more=bool(self._due(left)))
-
-    def _due(self, uncovered: Sequence[Memory]) -> Sequence[Memory]:
-        most = self._settings.loop_if_exceeds
-        enough = len(uncovered) >= min(most, self._settings.min_per_summary)
-        return uncovered[:most] if enough else ()
 
     def _write(self, words: str, last: int | None) -> Version:
         current = self._summary.current()

@@ -18,7 +18,6 @@ from treering.extensions.discussions.summaries.lines import added_lines, merge_l
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.versions import (
     TextState,
-    UpdateStep,
     Version,
     Versions,
     document_of,
@@ -84,23 +83,22 @@ class StateKeeper(TextKeeper):
     def _states(self) -> Versions:
         return Versions(self._engine, self._ref, "state_document")
 
-    def _step(self) -> UpdateStep:
+    def _step(self) -> Version | None:
         uncovered = self._memories.uncovered(self._states) if self._settings.state else []
         if not uncovered:
-            return UpdateStep()
-        batch, left = uncovered[:_BATCH], uncovered[_BATCH:]
+            return None
+        batch = uncovered[:_BATCH]
         state = self._states.state()
-        last = self._memories.covered_up_to(state.current, left)
+        last = self._memories.covered_up_to(state.current, uncovered[_BATCH:])
         stored = document_of(state)
         if isinstance(self._generator, BuiltInGenerator) and is_by_rules(self._states, state):
-            text = projection(self._engine, self._ref, last=last)
-            return UpdateStep(self._write(text, state, batch, last), has_more=bool(left))
+            return self._write(projection(self._engine, self._ref, last=last), state, batch, last)
         answer = self._generator.merge(_facts(batch), stored)
         self.usage += answer.usage
         text = answer.text.strip()
         if not text or 2 * len(text) < len(stored):
-            return UpdateStep()
-        return UpdateStep(self._write(text, state, batch, last), has_more=bool(left))
+            return None
+        return self._write(text, state, batch, last)
 
     def _write(self, text: str, state: TextState, memories: Sequence[Memory], last: int) -> Version:
         return self._states.write(

@@ -57,15 +57,6 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateStep:
-    """One step of an update. `version`: the written version, or `None` if nothing was due or usable."""
-
-    version: Version | None = None
-    has_more: bool = False
-    """Whether more memories are due."""
-
-
-@dataclass(frozen=True, slots=True)
 class TextState:
     """The current version of a text, with the lines that people added and removed."""
 
