@@ -1,7 +1,6 @@
 """A ledger's file in a transaction: all of its rows, the session of a patch, and overwriting after an erasure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -165,9 +164,8 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         policy: Policy,
         followers: Sequence[Follower[apsw.Connection]],
     ) -> None:
-        self._log_tables = log = LogTables(connection, checks)
-        view = ObjectTables(connection, checks)
-        super().__init__(connection, view, log, log, clock=clock, policy=policy, followers=followers)
+        view, log = ObjectTables(connection, checks), LogTables(connection, checks)
+        super().__init__(connection, view, log, clock=clock, policy=policy, followers=followers)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Do nothing. Each read is fast."""
@@ -175,27 +173,10 @@ class SqliteSession(LedgerSession[apsw.Connection]):
     def read_ahead_of(self, identities: Sequence[str]) -> None:
         """Do nothing. Each read is fast."""
 
-    @property
-    def reached(self) -> Anchor | None:
-        """The head of the log after this transaction, or `None` if it wrote no event."""
-        return self._log_tables.reached
-
-    def recorded_policy(self) -> Policy | None:
-        """Return the last policy in the log, or `None`."""
-        return self._log_tables.end.policy
-
-    def head(self) -> Anchor:
-        """Return the head of the audit log."""
-        return self._log_tables.end.head
-
-    def last_time(self) -> datetime | None:
-        """Return the time of the last audit event, or `None` before the first."""
-        return self._log_tables.end.last_time
-
     def fill(self, records: Iterable[Record]) -> None:
         """Write the records of an export. Raises `InvalidInput` if they are not an export."""
         try:
-            self._changes += load_records(ObjectTables(self._transaction), self._log_tables, records)
+            self._changes += load_records(ObjectTables(self._transaction), self._log, records)
         except apsw.ConstraintError as error:
             raise no_export(error) from error
 
