@@ -64,7 +64,7 @@ class SpaceRows:
             "SELECT type, source, target, patch_id, added, removed FROM links WHERE space = %(space)s "
             "ORDER BY added, type, source, target"
         )
-        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._transaction.stream("links", sql))
+        return self._transaction.stream("links", sql)
 
     def patch_rows(self) -> Iterator[tuple[str, str, Body]]:
         """Return all patches, by id."""
@@ -98,7 +98,7 @@ class SpaceRows:
     def dependencies(self) -> Iterator[tuple[str, str]]:
         """Return pairs of a target and the knowledge that depends on it."""
         sql = "SELECT target, dependent FROM dependencies WHERE space = %(space)s"
-        return ((target, dependent) for target, dependent in self._transaction.stream("dependencies", sql))
+        return self._transaction.stream("dependencies", sql)
 
     def count_segments(self) -> int:
         """Return the number of stored segments."""

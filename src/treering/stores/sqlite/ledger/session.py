@@ -44,7 +44,7 @@ class SqliteRows:
     def link_rows(self) -> Iterable[LinkRow]:
         """Return all links in the order in which they were added."""
         sql = "SELECT type, source, target, patch_id, added, removed FROM links ORDER BY added, type, source, target"
-        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._connection.execute(sql))
+        return self._connection.execute(sql)
 
     def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
         """Return all patches, by id."""
