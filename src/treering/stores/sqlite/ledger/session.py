@@ -10,7 +10,7 @@ import apsw
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Object, no_export
+from treering.core.objects import no_export
 from treering.core.patch import Patch, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.copying import LinkRow
@@ -25,7 +25,6 @@ from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, Stood, verify_rows
 from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
 from treering.stores.sqlite.ledger.snapshot import LogTables
 
 
@@ -101,17 +100,9 @@ class SqliteRows:
         return verify_rows(self, anchor=anchor)
 
     def _with_rows(self, identity: str, revisions: Sequence[RevisionRow], segments: Stood) -> ObjectRows:
-        row = self._row(identity, revisions[-1][-1] if revisions else None)
-        noted = references_noted(self._connection, identity)
-        return ObjectRows(identity, revisions, row, noted, segments)
-
-    def _row(self, identity: str, item: Object | None) -> ObjectRow | None:
         row: ObjectRow | None = next(self._connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
-        # In a read-only space of an older version, the rows of decisions have no claim key.
-        keyless = item and item.kind == "decision" and self._connection.pragma("user_version") < CLAIMING_DECISIONS
-        if row and keyless and isinstance(item, Knowledge) and row[-1] is None:
-            return (*row[:-1], item.claim_key())
-        return row
+        targets = self._connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
+        return ObjectRows(identity, revisions, row, frozenset(target for (target,) in targets), segments)
 
     def _segments(self, identity: str) -> dict[str, tuple[int | None, Segment]]:
         sql = (
