@@ -3,16 +3,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import apsw
 import pytest
 
 import treering
 from treering.core.filters import parse_filter
 from treering.core.policy import Policy
 from treering.ports.ledger import Selection
-from treering.stores.sqlite.ledger.object_tables import ObjectTables
 from treering.stores.sqlite.ledger.schema import VERSION
-from treering.stores.sqlite.ledger.session import SqliteRows
 from treering.testing.fakes import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -67,28 +64,12 @@ def test_a_decision_of_an_older_version_is_contested_by_another_on_the_same_ques
     assert space.engine.ledger.verify()
 
 
-def test_a_decision_of_an_older_version_verifies_where_it_can_only_be_read(tmp_path):
-    file = tmp_path / "space.db"
-    shutil.copy(FIXTURES / "ledger_v3.db", file)
-    with closing(sqlite3.connect(file)) as connection:
-        assert SqliteRows(apsw.Connection(str(file))).verify(anchor=None)
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
-
-
 def test_referrers_of_an_older_version_are_found(space):
     (node,) = space.engine.ledger.select(Selection(types=("node",)))
     page = space.query(mode="page", input={"id": node.id})
     assert [(one.title, one.fields) for one in page.referrers] == [("Chose a store", ("produced_object_refs",))]
     past = space.query(mode="related", input={"id": node.id}, options={"as_of": space.engine.ledger.sequence()})
     assert [one.title for one in past.neighbours] == ["Chose a store"]
-
-
-def test_older_read_only_space_returns_referrers(tmp_path):
-    copy = shutil.copy(FIXTURES / "ledger_v3.db", tmp_path / "space.db")
-    with closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        ((node,),) = connection.execute("SELECT id FROM objects WHERE type = 'node'")
-        ((activity,),) = connection.execute("SELECT id FROM objects WHERE type = 'activity'")
-        assert ObjectTables(connection).referrers(node) == [activity]
 
 
 def test_an_older_space_gets_the_index_by_name_when_it_is_opened_to_write(space, tmp_path):

@@ -20,7 +20,7 @@ from treering.extensions.postgres.connection.transactions import Transaction
 from treering.extensions.postgres.index.index import PostgresIndex
 from treering.extensions.postgres.index.vector_queue import PostgresVectorClaims
 from treering.extensions.postgres.ledger.ledger import PostgresLedger, PostgresSnapshot
-from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
+from treering.extensions.postgres.ledger.log_tables import PostgresLedgerLog
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
@@ -356,7 +356,7 @@ def test_names_too_long_for_an_index_are_found_too(filled):
     ]
     with ledger._space.read() as transaction:
         assert ObjectReads(transaction).source_by_origin("/long", source.origin) == source.id
-        assert [key for key, _ in PostgresLogReads(transaction).keys(long[:10])] == [long]
+        assert [key for key, _ in PostgresLedgerLog(transaction).keys(long[:10])] == [long]
 
 
 def test_plans_do_not_depend_on_other_spaces(filled):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import apsw
 import pytest
 
 from space_parts import decide, note
@@ -98,18 +97,6 @@ def test_outdated_read_only_space_is_refused_with_a_hint(open_space, medium):
     with pytest.raises(Unavailable, match="another version") as refused:
         open_space(f"sqlite:{folder / 'space.db'}")
     assert "Copy" in refused.value.hint
-
-
-def test_a_space_of_the_schema_before_on_a_read_only_medium_is_read(open_space, medium):
-    folder, freeze = medium
-    fill(open_space, folder / "space.db")
-    connection = apsw.Connection(str(folder / "space.db"))
-    connection.pragma("user_version", 2)
-    connection.close()
-    freeze()
-    with open_space(f"sqlite:{folder / 'space.db'}", channel="user") as space:
-        check_reads(space)
-        check_writes(space)
 
 
 def test_a_space_on_a_read_only_medium_obeys_the_policy_it_holds_and_else_that_of_the_file(open_space, medium):

@@ -25,6 +25,7 @@ from treering.ports.ledger import (
     Record,
     Selection,
     SourceState,
+    head_of,
     missing_object,
     missing_segment,
     read_one_by_one,
@@ -33,7 +34,7 @@ from treering.ports.ledger import (
 from treering.ports.ledger_writes import LedgerWrites, ReadRevision, changes_in
 from treering.ports.runtime import Clock, collecting_seldom
 from treering.stores.rows.damage import rows_of
-from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.ledger_log import LedgerLog
 from treering.stores.rows.objects import StoredObjects
 from treering.stores.rows.read_checks import ReadChecks
 from treering.stores.rows.records import events_in_batches, records_of
@@ -51,18 +52,22 @@ _IDS_PER_OBJECT = 100
 class Snapshot(ABC):
     """The reads of `ports.ledger.Ledger` in one snapshot."""
 
-    def __init__(self, objects: StoredObjects, log: LogReads) -> None:
+    def __init__(self, objects: StoredObjects, log: LedgerLog, policy: Policy) -> None:
         self.log = log
         self._objects = objects
+        self._default_policy = policy
 
     @property
-    @abstractmethod
     def policy(self) -> Policy:
         """The policy in force."""
+        return self.log.end.recorded_policy or self._default_policy
 
-    @abstractmethod
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object, as of now or a point in history."""
+        item = self.objects_at([identity], as_of).get(identity)
+        if item is None:
+            raise missing_object(identity)
+        return item
 
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision, oldest first."""
@@ -71,11 +76,17 @@ class Snapshot(ABC):
             raise missing_object(identity)
         return revisions
 
-    @abstractmethod
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
         """Return the heads of objects. Unknown ids are left out."""
+        wanted = list(dict.fromkeys(identities))
+        if as_of is None:
+            return self._heads(wanted, altered)
+        return {identity: head_of(item) for identity, item in self.objects_at(wanted, as_of, altered).items()}
+
+    @abstractmethod
+    def _heads(self, identities: Sequence[str], altered: Altered | None) -> Mapping[str, Head]: ...
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Return a segment, even if it was removed from its source."""
@@ -135,9 +146,9 @@ class Snapshot(ABC):
     def counts(self) -> Mapping[tuple[str, str, str], int]:
         """Return the number of current objects by scope, type and status."""
 
-    @abstractmethod
     def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
+        return self._objects.dependents_of(identities)
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge that cites an object or is derived from it."""

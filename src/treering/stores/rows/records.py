@@ -16,38 +16,11 @@ from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record
 from treering.stores.rows.damage import RESTORE
+from treering.stores.rows.ledger_log import LedgerLog
 from treering.stores.rows.packing import json_of, unpack, unpack_json, unpack_sealed
 from treering.stores.rows.verification import LedgerRows
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
-
-
-class LogWrites(Protocol):
-    """Writes to the audit log, patches and idempotency keys of a ledger."""
-
-    def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Store events."""
-        ...
-
-    def keep_records(self, records: Sequence[PatchRecord]) -> None:
-        """Store the records of patches, replacing earlier ones."""
-        ...
-
-    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Store the records of new patches."""
-        ...
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Store the value of a new idempotency key, as JSON."""
-        ...
-
-    def forget(self, key: str) -> None:
-        """Remove an idempotency key."""
-        ...
-
-    def clear(self) -> None:
-        """Remove all events."""
-        ...
 
 
 class LoadedObjects(Protocol):
@@ -163,7 +136,7 @@ class _ReceiptRow(_Row):
     receipt: Any
 
 
-def load_records(objects: LoadedObjects, log: LogWrites, records: Iterable[Record]) -> list[Change]:
+def load_records(objects: LoadedObjects, log: LedgerLog, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes for its followers, in order.
 
     Raises `InvalidInput` if the records are not an export.
@@ -184,13 +157,15 @@ def load_records(objects: LoadedObjects, log: LogWrites, records: Iterable[Recor
                 case _:
                     _load(objects, log, record)
         log.keep_events(sorted(events, key=lambda event: event.seq))
-        log.keep_new_records(patches)
+        if len({patch.id for patch in patches}) < len(patches):
+            raise InvalidInput("The export contains a patch twice.", hint="Export the space again.")
+        log.keep_records(patches)
         return [_settled(objects, *revision) for revision in revisions]
     except (KeyError, TypeError, OverflowError, ValidationError) as error:
         raise no_export(error) from error
 
 
-def _load(objects: LoadedObjects, log: LogWrites, record: Record) -> None:
+def _load(objects: LoadedObjects, log: LedgerLog, record: Record) -> None:
     """Write a record of a table without dependencies."""
     row: Any = record.row
     match record.table:

@@ -15,8 +15,8 @@ from treering.core.writing.transaction import ImportSession
 from treering.ports.index import Change
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock, fresh_id, fresh_salt
-from treering.stores.rows.log_reads import LogReads
-from treering.stores.rows.records import LogWrites, changes_of
+from treering.stores.rows.ledger_log import LedgerLog
+from treering.stores.rows.records import changes_of
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -45,8 +45,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         self,
         transaction: T,
         view: View,
-        log: LogReads,
-        writes: LogWrites,
+        log: LedgerLog,
         *,
         clock: Clock,
         policy: Policy,
@@ -56,15 +55,26 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         self._default_policy = policy
         self._transaction = transaction
         self._log = log
-        self._log_writes = writes
         self._clock = clock
         self._followers = followers
         self._changes: list[Change] = []
 
     @property
-    @abstractmethod
     def reached(self) -> Anchor | None:
         """The head of the log after this transaction, or `None` if it wrote no event."""
+        return self._log.reached
+
+    def recorded_policy(self) -> Policy | None:
+        """Return the last policy in the log, or `None`."""
+        return self._log.end.recorded_policy
+
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        return self._log.end.head
+
+    def last_time(self) -> datetime | None:
+        """Return the time of the last audit event, or `None` before the first."""
+        return self._log.end.time_of_last
 
     @property
     def view(self) -> View:
@@ -114,11 +124,11 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
 
     def remember(self, key: str, known: Remembered) -> None:
         """Store the value of a new key."""
-        self._log_writes.keep_key(key, known.model_dump_json())
+        self._log.keep_key(key, known.model_dump_json())
 
     def forget(self, key: str) -> None:
         """Remove a key."""
-        self._log_writes.forget(key)
+        self._log.forget(key)
 
     def keep(self, planned: Plan, result: Journal) -> None:
         """Store writes, events and records, and note erased objects."""
@@ -126,19 +136,19 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
         self._store([(write, event.seq, stored) for write, event, stored in writes])
         for write, event, _ in writes:
             self._changes += changes_of(write, event.seq)
-        self._log_writes.keep_events(result.events)
-        self._log_writes.keep_records(result.records)
+        self._log.keep_events(result.events)
+        self._log.keep_records(result.records)
         if any(isinstance(write, Erased) for write in planned.writes):
             self._note_erased(result.receipt.sequence)
 
     def keep_notice(self, notice: Notice) -> None:
         """Store an event about a patch, and the patch's record."""
-        self._log_writes.keep_events([notice.event])
-        self._log_writes.keep_records([notice.record])
+        self._log.keep_events([notice.event])
+        self._log.keep_records([notice.record])
 
     def keep_event(self, event: AuditEvent) -> None:
         """Store an event that is about neither an object nor a patch."""
-        self._log_writes.keep_events([event])
+        self._log.keep_events([event])
 
     def is_bare(self) -> bool:
         """Return whether the log contains only events about the policy."""
@@ -146,7 +156,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
 
     def clear(self) -> None:
         """Remove all events of a log that contains only events about the policy."""
-        self._log_writes.clear()
+        self._log.clear()
 
     def finish(self) -> None:
         """Apply the changes to followers, at the end of the transaction."""

@@ -110,8 +110,8 @@ class ObjectRows:
     revisions: Sequence[RevisionRow]
     """Oldest first; empty if only the tables contain the object."""
     row: ObjectRow | None
-    names: frozenset[str] | None
-    """The ids that it refers to; `None` if they are not stored."""
+    names: frozenset[str]
+    """The ids that it refers to."""
     segments: Stood
     """All stored segments of a source."""
 
@@ -270,7 +270,7 @@ def _check_row(found: ObjectRows) -> Object:
     identity, item = found.identity, found.revisions[-1][-1] if found.revisions else None
     if item is None or found.row != current_row(item):
         raise wrong(f"the row of {identity} does not match its newest revision", identity)
-    if found.names is not None and not found.names.issuperset(references_of(item)):
+    if not found.names.issuperset(references_of(item)):
         raise wrong(f"the references of {identity} do not match its newest revision", identity)
     return item
 

@@ -117,47 +117,33 @@ class ByWords(IndexStage):
 
     @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
     @pytest.mark.parametrize("descend", [True, False])
-    def test_every_arm_sees_what_the_scope_sees(self, space: IndexedSpace, reader: str, descend: bool) -> None:
+    def test_every_arm_sees_what_the_scope_and_the_filter_allow(
+        self, space: IndexedSpace, reader: str, descend: bool
+    ) -> None:
         items = {
-            scope: space.make.source(f"Bees in hive_box {n}.", origin=str(n), title="Bees", scope=scope)
+            (scope, title): space.make.source(f"Bees in hive_box {n}.", origin=f"{title}{n}", title=title, scope=scope)
             for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
+            for title in ("Old Bees", "New Bees")
         }
         space.commit(*items.values())
         space.embed()
-        wanted = sorted(item.id for scope, item in items.items() if sees(reader, scope, descend=descend))
-        for asked in ({}, {"where": {"type": "source"}}, {"withdrawn": True}, {"at": 5}):
-            reach: dict[str, Any] = {"scope": reader, "descend": descend, **asked}
+        sighted = {place: item.id for place, item in items.items() if sees(reader, place[0], descend=descend)}
+        old = sorted(identity for (_, title), identity in sighted.items() if title == "Old Bees")
+        every = sorted(sighted.values())
+        limits: list[tuple[dict[str, Any], list[str]]] = [
+            ({}, every),
+            ({"where": {"type": "source"}}, every),
+            ({"where": {"title": "Old Bees"}}, old),
+            ({"withdrawn": True}, every),
+            ({"at": 10}, every),
+        ]
+        for limit, wanted in limits:
+            reach: dict[str, Any] = {"scope": reader, "descend": descend, **limit}
             assert sorted(space.find("bees", **reach)) == wanted
             assert sorted(space.named("hive_box", **reach)) == wanted
             assert sorted(space.placed("Bees", **reach)) == wanted
             assert sorted(space.near("bees", **reach)) == wanted
             assert space.index.passages.count(seen(**reach)) == len(wanted)
-
-    @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
-    @pytest.mark.parametrize("descend", [True, False])
-    def test_every_arm_keeps_to_its_scope_where_a_filter_narrows_it_too(
-        self, space: IndexedSpace, reader: str, descend: bool
-    ) -> None:
-        items = {
-            (scope, title): space.make.source(
-                f"{title} in hive_box {n}.", origin=f"{title}{n}", title=title, scope=scope
-            )
-            for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
-            for title in ("Bees", "Ants")
-        }
-        space.commit(*items.values())
-        space.embed()
-        wanted = sorted(
-            item.id
-            for (scope, title), item in items.items()
-            if title == "Bees" and sees(reader, scope, descend=descend)
-        )
-        reach: dict[str, Any] = {"scope": reader, "descend": descend, "where": {"title": "Bees"}}
-        assert sorted(space.find("hive box", **reach)) == wanted
-        assert sorted(space.named("hive_box", **reach)) == wanted
-        assert sorted(space.placed("Bees", **reach)) == wanted
-        assert sorted(space.near("hive box", **reach)) == wanted
-        assert space.index.passages.count(seen(**reach)) == len(wanted)
 
     def test_a_filter_never_starves_a_result(self, space: IndexedSpace) -> None:
         many = [space.make.source(f"The cache keeps page {n}.", origin=f"{n}") for n in range(30)]

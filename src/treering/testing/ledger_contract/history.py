@@ -261,15 +261,6 @@ class ChangeFeed(LedgerStage):
         assert (found[-1].before, found[-1].after) == (None, None)
         assert "Wilhelmina" not in repr(found)
 
-    def test_a_loaded_ledger_tells_the_same_changes(self, open_ledger: OpenLedger, make: Builder) -> None:
-        old, new = open_ledger(), open_ledger()
-        source, node = make.source("3 hives.", "Bees."), make.node("Hive")
-        old.commit(make.patch(source, node))
-        old.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
-        old.commit(make.patch(Erase(id=node.id, expected_revision=1)))
-        new.load(old.records())
-        assert list(new.changes(0, 100)) == list(old.changes(0, 100))
-
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), numbers, sizes), min_size=10, max_size=30))
     def test_folding_in_any_pieces_comes_to_what_starting_over_comes_to(

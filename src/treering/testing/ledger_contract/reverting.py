@@ -12,6 +12,7 @@ from treering.testing.ledger_contract.stage import (
     OpenLedger,
     contents,
     source_of,
+    updating,
 )
 
 
@@ -153,31 +154,22 @@ class Erasure(LedgerStage):
         assert source_of(ledger, two.id).segments[0].excerpt == "Shared words."
         ledger.verify()
 
-    def test_a_proposal_that_mentions_it_is_rejected_and_loses_its_content(self, ledger: Ledger, make: Builder) -> None:
-        node, other = make.node("Hive"), make.node("Box")
-        ledger.commit(make.patch(node, other))
-        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
-        apart = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "Apart."}))
-        ledger.propose(about)
-        ledger.propose(apart)
-        erasing = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
-        record = ledger.patch(about.id)
-        assert (record.status, record.operations) == ("rejected", ())
-        assert record.decided_at == erasing.committed_at
-        assert ledger.patch(apart.id).status == "proposed"
-        assert not any(MARK in text for text in contents(ledger))
-        event = ledger.events_of(about.id)[-1]
-        assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
-
-    def test_a_proposal_that_mentions_one_of_several_erased_objects_loses_its_content(
+    def test_proposals_that_mention_what_is_erased_are_rejected_and_lose_their_content(
         self, ledger: Ledger, make: Builder
     ) -> None:
-        nodes = make.node("Hive"), make.node("Box")
-        ledger.commit(make.patch(*nodes))
-        about = make.patch(Update(id=nodes[1].id, expected_revision=1, changes={"summary": MARK}))
-        ledger.propose(about)
-        ledger.commit(make.patch(*(Erase(id=node.id, expected_revision=1) for node in nodes)))
-        assert ledger.patch(about.id).status == "rejected"
+        *gone, other = make.node("Hive"), make.node("Tub"), make.node("Box")
+        ledger.commit(make.patch(*gone, other))
+        about = [make.patch(updating(node.id, summary=MARK)) for node in gone]
+        apart = make.patch(updating(other.id, summary="Apart."))
+        for patch in (*about, apart):
+            ledger.propose(patch)
+        erasing = ledger.commit(make.patch(*(Erase(id=node.id, expected_revision=1) for node in gone)))
+        for patch in about:
+            record, event = ledger.patch(patch.id), ledger.events_of(patch.id)[-1]
+            assert (record.status, record.operations) == ("rejected", ())
+            assert record.decided_at == erasing.committed_at
+            assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
+        assert ledger.patch(apart.id).status == "proposed"
         assert not any(MARK in text for text in contents(ledger))
 
     def test_an_approved_erasure_takes_the_proposals_that_mention_it_along(self, ledger: Ledger, make: Builder) -> None:

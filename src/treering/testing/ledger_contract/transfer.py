@@ -25,6 +25,7 @@ class Transfer(LedgerStage):
         new.load(old.records())
         assert contents(new) == contents(old)
         assert new.verify() == old.verify()
+        assert list(new.changes(0, 100)) == list(old.changes(0, 100))
         for item in old.select(Selection()):
             assert new.history(item.id) == old.history(item.id)
             assert list(new.links(item.id, as_of=6)) == list(old.links(item.id, as_of=6))

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Protocol
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -21,32 +21,42 @@ _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
 
 
-class Connections(Protocol):
-    """A limited number of connections. Writers may use only some of them."""
+class Connections:
+    """A limited number of connections. Writers use at most half of them, so that readers never wait for writers."""
+
+    def __init__(self, pool: "ConnectionPool[Any]") -> None:
+        self._pool = pool
+        self._writers = threading.BoundedSemaphore(pool.max_size // 2)
 
     def take(self, *, timeout: float) -> PreparingConnection:
         """Acquire a connection. Raises `psycopg_pool.PoolTimeout` if none is available in time."""
-        ...
+        connection: PreparingConnection = self._pool.getconn(timeout)
+        return connection
 
     def put_back(self, connection: PreparingConnection) -> None:
-        """Return a connection."""
-        ...
+        """Return a connection. One that is broken or in a transaction is reset or closed."""
+        self._pool.putconn(connection)
 
-    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
+    @contextmanager
+    def as_writer(self, *, timeout: float) -> Iterator[bool]:
         """Acquire the right to use a connection for writing; yield whether it was available in time."""
-        ...
+        taken = self._writers.acquire(timeout=timeout)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._writers.release()
 
     def give_up(self) -> None:
-        """Release the connections."""
-        ...
+        """Release the connections. Does nothing if the program closes them itself."""
 
 
-class Pool:
-    """A limited number of connections. Writers use at most half of them, so that readers never wait for writers."""
+class Pool(Connections):
+    """Connections to a database, shared by all of its spaces in this process."""
 
     def __init__(self, target: Target, *, behind_pooler: bool) -> None:
         self._key = target.conninfo
-        self._pool = ConnectionPool(
+        pool = ConnectionPool(
             target.conninfo,
             connection_class=UnpreparedConnection if behind_pooler else PreparingConnection,
             # The driver would discard all prepared statements with each rollback.
@@ -57,20 +67,8 @@ class Pool:
             name="treering",
             open=True,
         )
-        self._writers = threading.BoundedSemaphore(target.connections // 2)
+        super().__init__(pool)
         self.users: int = 0
-
-    def take(self, *, timeout: float) -> PreparingConnection:
-        """Acquire a connection. Raises `psycopg_pool.PoolTimeout` if none is available in time."""
-        return self._pool.getconn(timeout)
-
-    def put_back(self, connection: PreparingConnection) -> None:
-        """Return a connection. One that is broken or in a transaction is reset or closed."""
-        self._pool.putconn(connection)
-
-    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
-        """Acquire the right to use a connection for writing; yield whether it was available in time."""
-        return _held(self._writers, timeout)
 
     def give_up(self) -> None:
         """Close the connections when the last space releases them."""
@@ -81,17 +79,6 @@ class Pool:
                 _open.pop(self._key, None)
         if last:
             self._pool.close()
-
-
-@contextmanager
-def _held(places: threading.BoundedSemaphore, timeout: float) -> Iterator[bool]:
-    """Acquire a semaphore; yield whether it was available in time."""
-    taken = places.acquire(timeout=timeout)
-    try:
-        yield taken
-    finally:
-        if taken:
-            places.release()
 
 
 def shared_pool(target: Target) -> Pool:
@@ -144,8 +131,8 @@ def _nothing_noted(_space: int, _sequence: int) -> None:
     """Do nothing: without prepared statements, there are no plans to renew."""
 
 
-class LentPool:
-    """`Connections` over a pool of the program, which stays open. Settings of connections are restored afterwards.
+class LentPool(Connections):
+    """Connections of a pool of the program, which stays open. Settings of connections are restored afterwards.
 
     Raises `InvalidInput` for another object, or a pool that is too small to read during a write.
     """
@@ -161,8 +148,7 @@ class LentPool:
                 f"connection: the pool has at most {pool.max_size} connection.",
                 hint=f"Create it with max_size={_FEWEST} or more: one connection is for writing.",
             )
-        self._pool: ConnectionPool[Any] = pool
-        self._writers = threading.BoundedSemaphore(pool.max_size // 2)
+        super().__init__(pool)
         self._came_with: dict[int, tuple[bool, Any]] = {}
 
     def place(self) -> str:
@@ -186,17 +172,10 @@ class LentPool:
         lent: PreparingConnection = connection
         return lent
 
-    def put_back(self, connection: psycopg.Connection[Any]) -> None:
+    def put_back(self, connection: PreparingConnection) -> None:
         """Return a connection with its original settings. The pool drops a broken one."""
         autocommit, row_factory = self._came_with.pop(id(connection))
         connection.row_factory = row_factory
         with suppress(psycopg.Error):
             connection.autocommit = autocommit
         self._pool.putconn(connection)
-
-    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
-        """Acquire the right to use a connection for writing; yield whether it was available in time."""
-        return _held(self._writers, timeout)
-
-    def give_up(self) -> None:
-        """Do nothing: the program closes the pool."""

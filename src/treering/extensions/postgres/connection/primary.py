@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
+from treering.core.audit import GENESIS
 from treering.core.errors import Corrupt, InvalidInput, NotFound, Unavailable
 from treering.extensions.postgres.connection.failures import locked, translated
 from treering.extensions.postgres.connection.pools import Connections, give_back, shared_pool
@@ -290,7 +291,7 @@ def _create_space(connection: psycopg.Connection, target: Target, mark: str | No
         )
     see_number(connection, space)
     sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
-    connection.execute(sql, (space, SpaceRow.EMPTY_HASH, mark))
+    connection.execute(sql, (space, GENESIS, mark))
     return space
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import abc, pq
@@ -16,14 +16,13 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
-from treering.core.canonical import parse_time, render_time
-from treering.core.policy import Policy
+from treering.core.canonical import render_time
 from treering.core.writing.journal import POLICY
 from treering.extensions.postgres.connection.failures import Array, array_of, body_of
 from treering.extensions.postgres.connection.schema import PARTITIONS, in_partition
 from treering.ports.runtime import check_interrupt
-from treering.stores.rows.damage import row_of
-from treering.stores.rows.read_checks import policy_told
+from treering.stores.rows.ledger_log import LogEnd
+from treering.stores.rows.read_checks import Body
 
 # Statements are sent in one message and prepared once per connection. The driver's own pipeline wakes both sides for
 # every statement, which costs more than the statements of a commit. Here, all are sent first, then all results are
@@ -265,32 +264,14 @@ _KEEP_ROW = f"UPDATE spaces SET {', '.join(f'{name} = %({name})s' for name in _K
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceRow:
+class SpaceRow(LogEnd):
     """The space's row at the beginning of the transaction: the end of the audit log, and the policy."""
 
-    EMPTY_HASH: ClassVar[str] = GENESIS
-
-    sequence: int
-    hash: str
-    last_time: str | None
-    policy_seq: int | None
-    policy: bytes | None
-    """The stored event with the policy."""
-    server_seconds: float
+    policy: bytes | None = None
+    server_seconds: float = 0
     """The server's time, in seconds since 1970."""
     engine: str | None = None
     """The engine of the space, as stored by `PostgresVectorFeed`."""
-
-    @property
-    def head(self) -> Anchor:
-        """The head of the audit log."""
-        return Anchor(seq=self.sequence, hash=self.hash)
-
-    @property
-    def time_of_last(self) -> datetime | None:
-        """The time of the last event, or `None` before the first."""
-        with row_of("the audit log"):
-            return parse_time(self.last_time) if self.last_time is not None else None
 
     @property
     def server_time(self) -> datetime:
@@ -298,11 +279,9 @@ class SpaceRow:
         return datetime.fromtimestamp(self.server_seconds, UTC)
 
     @property
-    def recorded_policy(self) -> Policy | None:
-        """The last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
-        if self.policy_seq is None or self.policy is None:
-            return None
-        return policy_told(self.policy_seq, body_of(self.policy))
+    def policy_body(self) -> Body | None:
+        """The stored event with the policy, in the form for `rows.packing.unpack`."""
+        return None if self.policy is None else body_of(self.policy)
 
     def with_event(self, event: AuditEvent, stored: bytes) -> "SpaceRow":
         """Return the row after another event."""
@@ -311,7 +290,7 @@ class SpaceRow:
 
     def without_events(self) -> "SpaceRow":
         """Return the row of an empty space."""
-        return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
+        return replace(self, sequence=0, hash=GENESIS, last_time=None, policy_seq=None, policy=None)
 
 
 class SpacePlace(NamedTuple):

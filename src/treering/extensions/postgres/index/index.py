@@ -92,11 +92,11 @@ class PostgresGraphRows(PostgresLog):
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""
-        return ((key, body) for key, body in self.transaction.stream("graph", _RECORDS, at_once=LOADED_AT_ONCE))
+        return self.transaction.stream("graph", _RECORDS, at_once=LOADED_AT_ONCE)
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of passages. Passages without a record are left out."""
-        return [(key, scope, body) for key, scope, body in self.transaction.rows(_TIED, keys=list(keys))]
+        return self.transaction.rows(_TIED, keys=list(keys))
 
 
 _HEADS = (

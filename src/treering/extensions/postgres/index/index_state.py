@@ -388,16 +388,11 @@ def sight(transaction: Transaction, reach: Reach) -> PassageSight:
 def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Return the SQL conditions of each search filter. Reads the scopes once, if any filter needs them."""
     known = [] if all(map(sees_all_scopes, reaches)) else transaction.rows(ALL_SCOPES)
-    return [sight_among(known, reach) for reach in reaches]
-
-
-def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
-    """Return the SQL conditions of a search filter. `scopes`: number and name of each scope."""
-    return PassageSight(reach, scopes_seen([(number, scope) for number, scope in known], reach))
+    return [PassageSight(reach, scopes_seen(known, reach)) for reach in reaches]
 
 
 def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Return the SQL conditions of each search filter and the state of the index, in one round trip."""
     states, known = transaction.together([(ALL_STATES, {}), (ALL_SCOPES, {})])
     note_states(transaction, states)
-    return [sight_among(known, reach) for reach in reaches]
+    return [PassageSight(reach, scopes_seen(known, reach)) for reach in reaches]

@@ -135,8 +135,7 @@ class PostgresVectorClaims:
         with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
             values = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
             claimed = sorted(transaction.rows(_CLAIM, **values, now=transaction.row.server_seconds))
-            rows = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
-            waiting = [(row[0], row[1]) for row in rows]
+            waiting = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
             return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())
 
     def renew(self, owner: str, *, seconds: float) -> None:

@@ -131,11 +131,10 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
-        return [(row[0], row[1]) for row in transaction.rows(_PENDING, model=self._model_id, limit=limit)]
+        return transaction.rows(_PENDING, model=self._model_id, limit=limit)
 
     def _waiting_of(self, transaction: Transaction, keys: Sequence[int]) -> list[tuple[str, str]]:
-        rows = transaction.rows(_PENDING_OF, model=self._model_id, keys=list(keys))
-        return [(row[0], row[1]) for row in rows]
+        return transaction.rows(_PENDING_OF, model=self._model_id, keys=list(keys))
 
     def _waiting_among(self, transaction: Transaction, text_ids: Sequence[int]) -> list[int]:  # noqa: ARG002 - not needed
         # All of them: embedding a few too many costs less than a query, and `_keep_waiting` leaves them out.
@@ -190,8 +189,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
             "ON v.space = t.space AND v.text_id = t.id AND v.model_id = %(model)s "
             "WHERE t.space = %(space)s AND t.hash = ANY(%(hashes)s::bytea[])"
         )
-        rows = transaction.rows(sql, model=self._model_id, hashes=list(hashes))
-        return [(text_hash, vector, digest) for text_hash, vector, digest in rows]
+        return transaction.rows(sql, model=self._model_id, hashes=list(hashes))
 
 
 class PostgresQuickVectors(PostgresVectors):
@@ -222,8 +220,7 @@ class PostgresQuickVectors(PostgresVectors):
         return Lag(pending, self._waiting_passages.count(transaction, **self._main))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
-        rows = transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
-        return [(row[0], row[1]) for row in rows]
+        return transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
 
     def _add(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
         self._keep_waiting(transaction, rows)
@@ -244,22 +241,17 @@ class PostgresVectorRows(PostgresLog):
     def vectors(self) -> Iterator[tuple[int, bytes]]:
         """Return all vectors of the model, with the numbers of their texts."""
         sql = f"SELECT text_id, vector FROM passage_vectors WHERE space = %(space)s AND model_id = {self._model_id:d}"  # noqa: S608 - a number
-        return (
-            (text_id, vector) for text_id, vector in self.transaction.stream("vectors", sql, at_once=LOADED_AT_ONCE)
-        )
+        return self.transaction.stream("vectors", sql, at_once=LOADED_AT_ONCE)
 
     def searched(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and vector of the passages that are current and have a vector."""
         sql = f"SELECT p.key, p.scope_id, v.vector {_JOINED} AND p.live AND p.until_seq IS NULL {_OF_KEYS}"
-        rows = self.transaction.rows(sql, model=self._model_id, keys=list(keys))
-        return [(key, scope, vector) for key, scope, vector in rows]
+        return self.transaction.rows(sql, model=self._model_id, keys=list(keys))
 
-    def vectors_of(self, keys: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    def vectors_of(self, keys: Sequence[int]) -> Sequence[tuple[int, bytes]]:
         """Return the vectors of passages, current or not. Passages without a vector are left out."""
-        rows = self.transaction.rows(
-            f"SELECT p.key, v.vector {_JOINED} {_OF_KEYS}", model=self._model_id, keys=list(keys)
-        )
-        return ((key, vector) for key, vector in rows)
+        sql = f"SELECT p.key, v.vector {_JOINED} {_OF_KEYS}"
+        return self.transaction.rows(sql, model=self._model_id, keys=list(keys))
 
     def passing(self, reach: Reach, scopes: Scopes) -> Integers:
         """Return the keys of the current passages in reach."""
@@ -267,12 +259,12 @@ class PostgresVectorRows(PostgresLog):
         sql = f"SELECT string_agg(int8send(p.key), '') FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
         return integers(self.transaction.first(sql, **seen.bindings))
 
-    def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
+    def of_history(self, reach: Reach, scopes: Scopes) -> Sequence[tuple[int, bytes]]:
         """Return the vectors of passages in reach that are not current; all of them for a moment in the past."""
         seen = PassageSight(reach, scopes).condition()
         others = "true" if reach.at is not None else "NOT p.live"
         sql = f"SELECT p.key, v.vector {_JOINED} AND {others} AND {seen.sql}"
-        return ((key, vector) for key, vector in self.transaction.rows(sql, model=self._model_id, **seen.bindings))
+        return self.transaction.rows(sql, model=self._model_id, **seen.bindings)
 
 
 _STORED = (
@@ -362,12 +354,11 @@ class PostgresVectorFeed(DatabaseFeed[Transaction]):
         return transaction.column(_LOGGED, after=after, until=until)
 
     def _page(self, transaction: Transaction, after: int, limit: int) -> VectorBodies:
-        return ((row[0], row[1]) for row in transaction.rows(_PAGE, **self._model, after=after, limit=limit))
+        return transaction.rows(_PAGE, **self._model, after=after, limit=limit)
 
     def _of_keys(self, transaction: Transaction, keys: Sequence[int], *, current: bool) -> VectorBodies:
         sql = f"SELECT p.key, v.vector {_FEED_JOINED} {_CURRENT if current else ''} {_OF_KEYS}"
-        rows = transaction.rows(sql, **self._model, keys=[int(key) for key in keys]) if keys else []
-        return ((row[0], row[1]) for row in rows)
+        return transaction.rows(sql, **self._model, keys=[int(key) for key in keys]) if keys else ()
 
     def _count_forgotten(self, transaction: Transaction, after: int) -> int:
         return int(transaction.first(_FORGOTTEN, after=after))

@@ -306,7 +306,7 @@ def _read(transaction: Transaction, moment: tuple[Moment, int], known: WordsAt |
     else:
         upto = read_state(transaction, INDEXED)
         indexed, waiting = (
-            RunPostings([(row[0], row[1], row[2]) for row in transaction.rows(_RUNS)], upto),
+            RunPostings(transaction.rows(_RUNS), upto),
             WaitingWords(upto),
         )
     if not same or position != same.moment[0][1] or waiting is not same.waiting:

@@ -248,9 +248,7 @@ def run_of_names(texts: Sequence[tuple[int, str]]) -> PostingRun:
 
 def _index_waiting(transaction: Transaction) -> None:
     """Create postings of the passages without any. The last run is rewritten if it has room."""
-    waiting = [
-        (key, words, names) for key, words, names in transaction.rows(_TEXTS, after=read_state(transaction, INDEXED))
-    ]
+    waiting = transaction.rows(_TEXTS, after=read_state(transaction, INDEXED))
     write_state(transaction, INDEXED, read_state(transaction, PASSAGES))
     if not waiting:
         return

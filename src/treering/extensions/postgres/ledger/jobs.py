@@ -36,11 +36,11 @@ class PostgresJobs(DatabaseJobs[Transaction]):
         )
         return body
 
-    def _all(self, transaction: Transaction) -> Iterator[tuple[str, Body]]:
-        return ((job, body) for job, body in transaction.rows(_ALL))
+    def _all(self, transaction: Transaction) -> Sequence[tuple[str, Body]]:
+        return transaction.rows(_ALL)
 
     def _newest(self, transaction: Transaction) -> Iterator[tuple[str, Body]]:
-        return ((job, body) for job, body in transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC"))
+        return transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC")
 
     def _put(self, transaction: Transaction, job_id: str, body: bytes) -> None:
         transaction.later(_KEEP, id=job_id, body=body)

@@ -15,7 +15,7 @@ from treering.core.scope import ROOT, lineage
 from treering.extensions.postgres.connection.failures import AFTER_ALL, from_column, to_column
 from treering.extensions.postgres.connection.space import PostgresSpace
 from treering.extensions.postgres.connection.transactions import Row, Transaction
-from treering.extensions.postgres.ledger.log_tables import PostgresLogReads
+from treering.extensions.postgres.ledger.log_tables import PostgresLedgerLog
 from treering.extensions.postgres.ledger.object_reads import ObjectReads, select_named
 from treering.extensions.postgres.ledger.session import LedgerFollower, PostgresSession, SpaceRows
 from treering.ports.ledger import (
@@ -27,8 +27,6 @@ from treering.ports.ledger import (
     ObjectsFound,
     Selection,
     SourceState,
-    head_of,
-    missing_object,
     noted,
     read_one_by_one,
 )
@@ -60,17 +58,11 @@ class PostgresSnapshot(Snapshot):
 
     def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
         self.objects: ObjectReads = ObjectReads(transaction, checks)
-        super().__init__(self.objects, PostgresLogReads(transaction, checks))
+        super().__init__(self.objects, PostgresLedgerLog(transaction, checks), policy)
         self._transaction = transaction
-        self._default_policy = policy
         self._ahead: dict[str, Object] = {}
         self._referrers: dict[str, list[str]] = {}
         self._links: dict[str, list[Link]] = {}
-
-    @property
-    def policy(self) -> Policy:
-        """The policy in force."""
-        return self._transaction.row.recorded_policy or self._default_policy
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
         """Answer several requests."""
@@ -91,13 +83,6 @@ class PostgresSnapshot(Snapshot):
                 self._links = self.objects.links_of_all(ends, None)
         return [read_one_by_one(self, request, dependents_of) for request in requests]
 
-    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object, as of now or a point in history."""
-        item = self.objects_at([identity], as_of).get(identity)
-        if item is None:
-            raise missing_object(identity)
-        return item
-
     def objects_at(
         self, identities: Sequence[str], as_of: AsOf, altered: Altered | None = None
     ) -> Mapping[str, Object]:
@@ -108,24 +93,13 @@ class PostgresSnapshot(Snapshot):
         others = [identity for identity in identities if identity not in self._ahead]
         return {**self._ahead, **super().objects_at(others, None, altered)} if others else self._ahead
 
-    def heads(
-        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
-    ) -> Mapping[str, Head]:
-        """Return the heads of objects. Unknown ids are left out."""
-        wanted = list(dict.fromkeys(identities))
-        if as_of is not None:
-            items = self.objects_at(wanted, as_of, altered)
-            return {identity: head_of(items[identity]) for identity in wanted if identity in items}
+    def _heads(self, identities: Sequence[str], altered: Altered | None) -> Mapping[str, Head]:
         heads: dict[str, Head] = {}
         sql = f"{_HEAD} WHERE space = %(space)s AND id = ANY(%(ids)s)"
-        for row in self._transaction.rows(sql, ids=wanted) if wanted else ():
+        for row in self._transaction.rows(sql, ids=list(identities)) if identities else ():
             with noted(altered):
                 heads[row[0]] = _head(row)
         return heads
-
-    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
-        return self.objects.dependents_of(identities)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id."""

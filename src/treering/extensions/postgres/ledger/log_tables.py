@@ -2,18 +2,16 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
-from treering.core.audit import AuditEvent
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import render_time
 from treering.core.patch import PatchRecord, PatchStatus
 from treering.core.writing.journal import POLICY
 from treering.extensions.postgres.connection.failures import AFTER_ALL, body_of, from_column, packed, to_column
 from treering.extensions.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.extensions.postgres.connection.transactions import Transaction
-from treering.ports.ledger import AsOf
-from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.ledger_log import LedgerLog, LogEnd
 from treering.stores.rows.packing import pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks
 
@@ -69,28 +67,62 @@ class EventTable:
         return self._transaction.column(sql, target=target, after=after)
 
 
-class PostgresLogReads(LogReads):
-    """Reads of the audit log, patches and idempotency keys of one space, in a transaction."""
+class PostgresLedgerLog(LedgerLog):
+    """The audit log, patches and idempotency keys of one space, in a transaction."""
 
     def __init__(self, transaction: Transaction, checks: ReadChecks | None = None) -> None:
         super().__init__(EventTable(transaction), checks)
         self._transaction = transaction
 
-    def sequence(self, as_of: AsOf) -> int:
-        """Return the sequence number at a point in history; 0 before the first event."""
-        match as_of:
-            case None:
-                return self._transaction.row.sequence
-            case int():
-                return max(0, min(as_of, self._transaction.row.sequence))
-            case datetime():
-                sql = "SELECT max(seq) FROM audit WHERE space = %(space)s AND timestamp <= %(time)s"
-                return int(self._transaction.first(sql, time=render_time(as_of)) or 0)
+    @property
+    def end(self) -> LogEnd:
+        """The end of the log."""
+        return self._transaction.row
+
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log after this transaction, or `None` if it wrote no event."""
+        return self._transaction.reached
 
     def is_bare(self) -> bool:
         """Return whether the log contains only events about the policy."""
         sql = "SELECT 1 FROM audit WHERE space = %(space)s AND target <> %(policy)s LIMIT 1"
         return self._transaction.first(sql, policy=POLICY) is None
+
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Store events, and the end of the log in the space's row."""
+        rows = [
+            (event.seq, event.target, render_time(event.timestamp), event.hash, packed(event.model_dump_json()))
+            for event in events
+        ]
+        self._transaction.insert("audit", _EVENT, rows)
+        for event, row in zip(events, rows, strict=True):
+            self._transaction.row = self._transaction.row.with_event(event, row[-1])
+
+    def clear(self) -> None:
+        """Remove all events."""
+        self._transaction.later("DELETE FROM audit WHERE space = %(space)s")
+        self._transaction.row = self._transaction.row.without_events()
+
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of patches, replacing earlier ones."""
+        rows = {record.id: (record.id, record.status, packed(record.model_dump_json())) for record in records}
+        self._transaction.insert("patches", _PATCH, list(rows.values()), conflict=_REPLACE)
+
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Store the value of a new key, as JSON."""
+        sql = "INSERT INTO receipts(space, hash, key, body) VALUES(%(space)s, %(hash)s, %(key)s, %(body)s)"
+        body = pack_sealed(outcome, name=key)
+        self._transaction.later(sql, hash=_key_hash(key), key=to_column(key), body=body)
+
+    def forget(self, key: str) -> None:
+        """Remove a key."""
+        sql = "DELETE FROM receipts WHERE space = %(space)s AND hash = %(hash)s"
+        self._transaction.later(sql, hash=_key_hash(key))
+
+    def _sequence_at(self, time: str) -> int:
+        sql = "SELECT max(seq) FROM audit WHERE space = %(space)s AND timestamp <= %(time)s"
+        return int(self._transaction.first(sql, time=time) or 0)
 
     def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
         sql = "SELECT body FROM audit WHERE space = %(space)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s"
@@ -128,49 +160,6 @@ class PostgresLogReads(LogReads):
 
     def _bodies(self, sql: str, **bindings: Any) -> Iterator[Body]:
         return map(body_of, self._transaction.column(sql, **bindings))
-
-
-class PostgresLogWrites:
-    """Writes to the audit log, patches and idempotency keys."""
-
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
-
-    def keep_events(self, events: Sequence[AuditEvent]) -> None:
-        """Store events, and the end of the log in the space's row."""
-        rows = [
-            (event.seq, event.target, render_time(event.timestamp), event.hash, packed(event.model_dump_json()))
-            for event in events
-        ]
-        self._transaction.insert("audit", _EVENT, rows)
-        for event, row in zip(events, rows, strict=True):
-            self._transaction.row = self._transaction.row.with_event(event, row[-1])
-
-    def clear(self) -> None:
-        """Remove all events."""
-        self._transaction.later("DELETE FROM audit WHERE space = %(space)s")
-        self._transaction.row = self._transaction.row.without_events()
-
-    def keep_records(self, records: Iterable[PatchRecord]) -> None:
-        """Store the records of patches, replacing earlier ones."""
-        rows = {record.id: (record.id, record.status, packed(record.model_dump_json())) for record in records}
-        self._transaction.insert("patches", _PATCH, list(rows.values()), conflict=_REPLACE)
-
-    def keep_new_records(self, records: Iterable[PatchRecord]) -> None:
-        """Store the records of new patches."""
-        rows = [(record.id, record.status, packed(record.model_dump_json())) for record in records]
-        self._transaction.insert("patches", _PATCH, rows)
-
-    def keep_key(self, key: str, outcome: str) -> None:
-        """Store the value of a new key, as JSON."""
-        sql = "INSERT INTO receipts(space, hash, key, body) VALUES(%(space)s, %(hash)s, %(key)s, %(body)s)"
-        body = pack_sealed(outcome, name=key)
-        self._transaction.later(sql, hash=_key_hash(key), key=to_column(key), body=body)
-
-    def forget(self, key: str) -> None:
-        """Remove a key."""
-        sql = "DELETE FROM receipts WHERE space = %(space)s AND hash = %(hash)s"
-        self._transaction.later(sql, hash=_key_hash(key))
 
 
 def _key_hash(key: str) -> bytes:

@@ -18,7 +18,7 @@ from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
 from treering.extensions.postgres.connection.failures import body_of, from_column, text_of
 from treering.extensions.postgres.connection.transactions import Row, Transaction
-from treering.extensions.postgres.ledger.log_tables import PostgresLogReads, PostgresLogWrites
+from treering.extensions.postgres.ledger.log_tables import PostgresLedgerLog
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.extensions.postgres.ledger.object_writes import ObjectWrites
 from treering.ports.ledger import Record
@@ -50,7 +50,7 @@ class SpaceRows:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._objects = ObjectReads(transaction)
-        self._log = PostgresLogReads(transaction)
+        self._log = PostgresLedgerLog(transaction)
 
     def event_rows(self) -> Iterator[EventRow]:
         """Return the audit log, by sequence number."""
@@ -64,7 +64,7 @@ class SpaceRows:
             "SELECT type, source, target, patch_id, added, removed FROM links WHERE space = %(space)s "
             "ORDER BY added, type, source, target"
         )
-        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._transaction.stream("links", sql))
+        return self._transaction.stream("links", sql)
 
     def patch_rows(self) -> Iterator[tuple[str, str, Body]]:
         """Return all patches, by id."""
@@ -98,7 +98,7 @@ class SpaceRows:
     def dependencies(self) -> Iterator[tuple[str, str]]:
         """Return pairs of a target and the knowledge that depends on it."""
         sql = "SELECT target, dependent FROM dependencies WHERE space = %(space)s"
-        return ((target, dependent) for target, dependent in self._transaction.stream("dependencies", sql))
+        return self._transaction.stream("dependencies", sql)
 
     def count_segments(self) -> int:
         """Return the number of stored segments."""
@@ -211,14 +211,8 @@ class PostgresSession(LedgerSession[Transaction]):
         self._objects = ObjectReads(transaction, checks)
         self._server_time = server_time
         self._readers = followers
-        self._writes = PostgresLogWrites(transaction)
-        log = PostgresLogReads(transaction, checks)
-        super().__init__(transaction, self._objects, log, self._writes, clock=clock, policy=policy, followers=followers)
-
-    @property
-    def reached(self) -> Anchor | None:
-        """The head of the log after this transaction, or `None` if it wrote no event."""
-        return self._transaction.reached
+        log = PostgresLedgerLog(transaction, checks)
+        super().__init__(transaction, self._objects, log, clock=clock, policy=policy, followers=followers)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Read the data for committing a patch in one round trip."""
@@ -234,27 +228,15 @@ class PostgresSession(LedgerSession[Transaction]):
         with self._reading_ahead():
             expect_change(self._objects, identities)
 
-    def recorded_policy(self) -> Policy | None:
-        """Return the last policy in the log, or `None`."""
-        return self._transaction.row.recorded_policy
-
     def now(self) -> datetime:
         """Return the time in UTC."""
         return self._transaction.row.server_time if self._server_time else self._clock.now()
-
-    def head(self) -> Anchor:
-        """Return the head of the audit log."""
-        return self._transaction.row.head
-
-    def last_time(self) -> datetime | None:
-        """Return the time of the last audit event, or `None` before the first."""
-        return self._transaction.row.time_of_last
 
     def fill(self, records: Iterable[Record]) -> None:
         """Write the records of an export. Raises `InvalidInput` if they are not an export."""
         objects = ObjectWrites(self._transaction)
         try:
-            self._changes += load_records(objects, self._writes, records)
+            self._changes += load_records(objects, self._log, records)
             objects.finish()
             self._transaction.flush()
         except (psycopg.IntegrityError, psycopg.DataError) as error:

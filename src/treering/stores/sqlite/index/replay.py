@@ -18,7 +18,6 @@ from treering.stores.sqlite.index.tables import (
     WAITING,
     create_tables,
     drop_passages,
-    has_digests,
     has_tables,
 )
 from treering.stores.sqlite.index.vector_queue import (
@@ -252,13 +251,12 @@ def _damage(connection: apsw.Connection) -> Iterator[str]:
 
 
 _VECTOR_ROWS = (
-    "SELECT v.key, m.name, m.dimension, t.hash, v.vector, {digest} FROM passage_vectors v "
+    "SELECT v.key, m.name, m.dimension, t.hash, v.vector, v.digest FROM passage_vectors v "
     "LEFT JOIN passage_models m ON m.id = v.model_id LEFT JOIN passage_texts t ON t.id = v.text_id"
 )
 
 
 def _damaged_vectors(connection: apsw.Connection) -> Iterator[int]:
-    sql = _VECTOR_ROWS.format(digest="v.digest" if has_digests(connection) else "NULL")
-    for key, *row in connection.execute(sql):
+    for key, *row in connection.execute(_VECTOR_ROWS):
         if is_damaged(*row):
             yield key

@@ -148,25 +148,20 @@ def create_tables(connection: apsw.Connection) -> None:
     _drop_older_names(connection)
     for statement in SCHEMA:
         connection.execute(statement)
-    add_digests(connection)
+    # The vectors of an older version have no digests.
+    if "digest" not in _columns_of(connection, "passage_vectors"):
+        connection.execute("ALTER TABLE passage_vectors ADD COLUMN digest BLOB")
 
 
 def _drop_older_names(connection: apsw.Connection) -> None:
     """Drop the graph names of an older version, which have no code. The whole index is rebuilt anyway."""
-    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(graph_nodes)")}
+    columns = _columns_of(connection, "graph_nodes")
     if columns and "code" not in columns:
         connection.execute("DROP TABLE graph_nodes")
 
 
-def has_digests(connection: apsw.Connection) -> bool:
-    """Return whether vectors have digests, which a space of an older version gets with its next vector."""
-    return any(name == "digest" for _, name, *_ in connection.execute("PRAGMA table_info(passage_vectors)"))
-
-
-def add_digests(connection: apsw.Connection) -> None:
-    """Add the column for digests to a space of an older version. In a write transaction."""
-    if not has_digests(connection):
-        connection.execute("ALTER TABLE passage_vectors ADD COLUMN digest BLOB")
+def _columns_of(connection: apsw.Connection, table: str) -> set[str]:
+    return {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def drop_passages(connection: apsw.Connection) -> None:

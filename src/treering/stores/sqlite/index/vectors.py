@@ -18,7 +18,7 @@ from treering.stores.rows.vectors import QUICK, DatabaseVectors, PackedVector
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
 from treering.stores.sqlite.index.passage_log import SqliteLog
-from treering.stores.sqlite.index.tables import add_digests, count_waiting, has_digests
+from treering.stores.sqlite.index.tables import count_waiting
 from treering.stores.sqlite.index.vector_queue import (
     CURRENT,
     QUICK_MODELS,
@@ -117,7 +117,6 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
         return dict(in_batches(connection, "SELECT id, hash FROM passage_texts WHERE hash IN (?*)", hashes))
 
     def _add(self, connection: apsw.Connection, rows: Sequence[PackedVector]) -> None:
-        add_digests(connection)
         texts = [text for text, _, _ in rows]
         with waiting_counted(connection, texts):
             self._insert(connection, "INSERT OR REPLACE", rows, self._model_id)
@@ -127,9 +126,8 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
             _log_texts(connection, texts)
 
     def _kept(self, connection: apsw.Connection, hashes: Sequence[bytes]) -> list[tuple[bytes, bytes, bytes | None]]:
-        digest = "v.digest" if has_digests(connection) else "NULL"
         sql = (
-            f"SELECT t.hash, v.vector, {digest} FROM passage_texts t JOIN passage_vectors v "  # noqa: S608 - marks
+            "SELECT t.hash, v.vector, v.digest FROM passage_texts t JOIN passage_vectors v "
             "ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN (?*)"
         )
         return list(in_batches(connection, sql, hashes, before=(self._model_id,)))

@@ -16,7 +16,7 @@ from treering.stores.rows.ledger import DatabaseLedger
 from treering.stores.rows.session import Follower
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.ledger.backup import Copied, back_up, remove_left_copies
-from treering.stores.sqlite.ledger.schema import is_current, is_quick, is_readable, migrate
+from treering.stores.sqlite.ledger.schema import is_current, is_quick, migrate
 from treering.stores.sqlite.ledger.session import SqliteRows, SqliteSession, is_overwriting_due, overwrite
 from treering.stores.sqlite.ledger.snapshot import SqliteSnapshot
 from treering.stores.sqlite.ready import remove_ready
@@ -94,8 +94,7 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
     def _is_prepared(self) -> bool:
         """Check with a read, so that opening a space for reading does not wait for writers."""
         with rows_of("the ledger"), self._database.read() as connection:
-            writable = is_current(connection) and is_quick(connection)
-            ready = is_readable(connection) if self._database.read_only else writable
+            ready = is_current(connection) and (self._database.read_only or is_quick(connection))
             return ready and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:

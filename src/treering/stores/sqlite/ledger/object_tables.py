@@ -18,7 +18,7 @@ from treering.stores.rows.objects import StoredObjects, WordsOf
 from treering.stores.rows.packing import pack, pack_row, text_hash, unpack
 from treering.stores.rows.read_checks import Body, Newest, ReadChecks, Stored
 from treering.stores.rows.verification import KnownPlace, current_row, placing_of, targets_of
-from treering.stores.sqlite.ledger.schema import find_referrers, forget_referrer, keep_referrer
+from treering.stores.sqlite.ledger.schema import keep_referrer
 from treering.stores.sqlite.reading import in_batches
 
 _STORED = "SELECT id, revision, seq, body FROM revisions"
@@ -88,7 +88,7 @@ class ObjectTables(StoredObjects):
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id, in order."""
-        return find_referrers(self._connection, identity)
+        return self._column("SELECT referrer FROM referrers WHERE target = ? ORDER BY referrer", (identity,))
 
     def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
         """Return the links from and to an object at an audit sequence number."""
@@ -197,11 +197,11 @@ class ObjectTables(StoredObjects):
             "DELETE FROM revisions WHERE id = ?",
             "DELETE FROM objects WHERE id = ?",
             "DELETE FROM dependencies WHERE dependent = ?",
+            "DELETE FROM referrers WHERE referrer = ?",
             "DELETE FROM links WHERE source = ?",
             "DELETE FROM links WHERE target = ?",
         ):
             self._connection.execute(sql, (identity,))
-        forget_referrer(self._connection, identity)
         for row in texts:
             sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
             self._connection.execute(sql, (row, row))

@@ -1,6 +1,6 @@
 """The tables of a ledger, as numbered migrations. A file of any older version must open forever."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import apsw
@@ -18,55 +18,22 @@ CREATE TABLE referrers(
 ) WITHOUT ROWID;
 CREATE INDEX referrers_by_referrer ON referrers(referrer);
 """
-_HAS_TABLE = "SELECT 1 FROM sqlite_schema WHERE name = 'referrers'"
-_KEEP = "INSERT OR IGNORE INTO referrers(target, referrer) VALUES(?, ?)"
 # Sources refer to nothing, and are the majority of objects.
 _BODIES = "SELECT id, body FROM revisions WHERE id NOT LIKE 'src:%'"
 
 
-def find_referrers(connection: apsw.Connection, identity: str) -> list[str]:
-    """Return the ids of objects with a revision that refers to an id, in order."""
-    if not _is_there(connection):
-        # A read-only space of an older version.
-        return sorted({referrer for target, referrer in _pairs(connection) if target == identity})
-    sql = "SELECT referrer FROM referrers WHERE target = ? ORDER BY referrer"
-    return [referrer for (referrer,) in connection.execute(sql, (identity,))]
-
-
 def keep_referrer(connection: apsw.Connection, item: Object) -> None:
     """Store the references of a revision. Earlier ones are retained for reads of the past."""
-    for target in references_of(item):
-        connection.execute(_KEEP, (target, item.id))
+    sql = "INSERT OR IGNORE INTO referrers(target, referrer) VALUES(?, ?)"
+    connection.executemany(sql, [(target, item.id) for target in references_of(item)])
 
 
-def forget_referrer(connection: apsw.Connection, identity: str) -> None:
-    """Delete the references of an erased object."""
-    connection.execute("DELETE FROM referrers WHERE referrer = ?", (identity,))
-
-
-def references_noted(connection: apsw.Connection, identity: str) -> frozenset[str] | None:
-    """Return the stored references of an object; `None` in a space of an older version without any."""
-    if not _is_there(connection):
-        return None
-    rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
-    return frozenset(target for (target,) in rows)
-
-
-def fill_referrers(connection: apsw.Connection) -> None:
+def _fill_referrers(connection: apsw.Connection) -> None:
     """Store the references of all revisions of a space of an older version."""
-    for pair in list(_pairs(connection)):
-        connection.execute(_KEEP, pair)
-
-
-def _is_there(connection: apsw.Connection) -> bool:
-    return next(connection.execute(_HAS_TABLE), None) is not None
-
-
-def _pairs(connection: apsw.Connection) -> Iterator[tuple[str, str]]:
     for identity, body in connection.execute(_BODIES):
         # Damaged rows do not prevent opening a space. They are reported when they are read, and by lint audit.
         with suppress(Corrupt), row_of(identity):
-            yield from ((target, identity) for target in references_of(parse_object(unpack_json(body))))
+            keep_referrer(connection, parse_object(unpack_json(body)))
 
 
 _FIRST = """
@@ -139,12 +106,10 @@ MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """`MIGRATIONS[n]` upgrades a database from version n to n + 1. Append only."""
 
 VERSION = len(MIGRATIONS)
-CLAIMING_DECISIONS = 4
+_CLAIMING_DECISIONS = 4
 """From this version on, the rows of decisions have claim keys."""
 _WITH_REFERRERS = 4
 _OURS = (APPLICATION_ID, ARRIVING_ID)
-_READABLE = 2
-"""From this version on, a space has all tables that reads need."""
 
 # Not part of a version: a space without them is only slower, and gets them when it is opened for writing.
 _INDEXES: Mapping[str, str] = {
@@ -166,12 +131,6 @@ def is_quick(connection: apsw.Connection) -> bool:
     return known.issuperset(_INDEXES)
 
 
-def is_readable(connection: apsw.Connection) -> bool:
-    """Return whether this is a space that can be read without a migration."""
-    version = connection.pragma("user_version")
-    return bool(connection.pragma("application_id") in _OURS and _READABLE <= version <= VERSION)
-
-
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Upgrade the schema in the open transaction.
 
@@ -189,10 +148,10 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
             connection.execute(statement)
-    if 0 < version < CLAIMING_DECISIONS:
+    if 0 < version < _CLAIMING_DECISIONS:
         _give_claim_keys(connection)
     if version < _WITH_REFERRERS:
-        fill_referrers(connection)
+        _fill_referrers(connection)
     for name, columns in _INDEXES.items():
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
     connection.execute(_NO_LONGER)

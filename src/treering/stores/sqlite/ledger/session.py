@@ -1,7 +1,6 @@
 """A ledger's file in a transaction: all of its rows, the session of a patch, and overwriting after an erasure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,7 +10,7 @@ import apsw
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Object, no_export
+from treering.core.objects import no_export
 from treering.core.patch import Patch, Remembered
 from treering.core.policy import Policy
 from treering.core.writing.copying import LinkRow
@@ -26,7 +25,6 @@ from treering.stores.rows.session import Follower, LedgerSession
 from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, Stood, verify_rows
 from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
-from treering.stores.sqlite.ledger.schema import CLAIMING_DECISIONS, references_noted
 from treering.stores.sqlite.ledger.snapshot import LogTables
 
 
@@ -45,7 +43,7 @@ class SqliteRows:
     def link_rows(self) -> Iterable[LinkRow]:
         """Return all links in the order in which they were added."""
         sql = "SELECT type, source, target, patch_id, added, removed FROM links ORDER BY added, type, source, target"
-        return ((row[0], row[1], row[2], row[3], row[4], row[5]) for row in self._connection.execute(sql))
+        return self._connection.execute(sql)
 
     def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
         """Return all patches, by id."""
@@ -102,17 +100,9 @@ class SqliteRows:
         return verify_rows(self, anchor=anchor)
 
     def _with_rows(self, identity: str, revisions: Sequence[RevisionRow], segments: Stood) -> ObjectRows:
-        row = self._row(identity, revisions[-1][-1] if revisions else None)
-        noted = references_noted(self._connection, identity)
-        return ObjectRows(identity, revisions, row, noted, segments)
-
-    def _row(self, identity: str, item: Object | None) -> ObjectRow | None:
         row: ObjectRow | None = next(self._connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
-        # In a read-only space of an older version, the rows of decisions have no claim key.
-        keyless = item and item.kind == "decision" and self._connection.pragma("user_version") < CLAIMING_DECISIONS
-        if row and keyless and isinstance(item, Knowledge) and row[-1] is None:
-            return (*row[:-1], item.claim_key())
-        return row
+        targets = self._connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
+        return ObjectRows(identity, revisions, row, frozenset(target for (target,) in targets), segments)
 
     def _segments(self, identity: str) -> dict[str, tuple[int | None, Segment]]:
         sql = (
@@ -165,9 +155,8 @@ class SqliteSession(LedgerSession[apsw.Connection]):
         policy: Policy,
         followers: Sequence[Follower[apsw.Connection]],
     ) -> None:
-        self._log_tables = log = LogTables(connection, checks)
-        view = ObjectTables(connection, checks)
-        super().__init__(connection, view, log, log, clock=clock, policy=policy, followers=followers)
+        view, log = ObjectTables(connection, checks), LogTables(connection, checks)
+        super().__init__(connection, view, log, clock=clock, policy=policy, followers=followers)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Do nothing. Each read is fast."""
@@ -175,27 +164,10 @@ class SqliteSession(LedgerSession[apsw.Connection]):
     def read_ahead_of(self, identities: Sequence[str]) -> None:
         """Do nothing. Each read is fast."""
 
-    @property
-    def reached(self) -> Anchor | None:
-        """The head of the log after this transaction, or `None` if it wrote no event."""
-        return self._log_tables.reached
-
-    def recorded_policy(self) -> Policy | None:
-        """Return the last policy in the log, or `None`."""
-        return self._log_tables.end.policy
-
-    def head(self) -> Anchor:
-        """Return the head of the audit log."""
-        return self._log_tables.end.head
-
-    def last_time(self) -> datetime | None:
-        """Return the time of the last audit event, or `None` before the first."""
-        return self._log_tables.end.last_time
-
     def fill(self, records: Iterable[Record]) -> None:
         """Write the records of an export. Raises `InvalidInput` if they are not an export."""
         try:
-            self._changes += load_records(ObjectTables(self._transaction), self._log_tables, records)
+            self._changes += load_records(ObjectTables(self._transaction), self._log, records)
         except apsw.ConstraintError as error:
             raise no_export(error) from error
 

@@ -1,16 +1,13 @@
 """Reads from one snapshot of a space: its audit log, patches, idempotency keys and objects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 from typing import Any
 
 import apsw
 
-from treering.core.audit import GENESIS, Anchor, AuditEvent
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import parse_time, render_time
-from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
@@ -21,15 +18,13 @@ from treering.ports.ledger import (
     Head,
     Selection,
     SourceState,
-    head_of,
-    missing_object,
     noted,
 )
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
-from treering.stores.rows.log_reads import LogReads
+from treering.stores.rows.ledger_log import LedgerLog, LogEnd
 from treering.stores.rows.packing import pack_row, pack_sealed
-from treering.stores.rows.read_checks import Body, ReadChecks, policy_told
+from treering.stores.rows.read_checks import Body, ReadChecks
 from treering.stores.sqlite.filters import (
     ALWAYS,
     INDEXED_FIELDS,
@@ -51,79 +46,30 @@ LEFT JOIN (SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLogEnd:
-    """The end of the audit log: the last event, and the last one about the policy."""
-
-    seq: int | None
-    hash: str | None
-    timestamp: str | None
-    policy_seq: int | None
-    policy_body: bytes | str | None
-
-    @property
-    def head(self) -> Anchor:
-        """The head of the audit log."""
-        with row_of("the audit log"):
-            return Anchor.model_validate({"seq": self.seq or 0, "hash": self.hash or GENESIS})
-
-    @property
-    def last_time(self) -> datetime | None:
-        """The time of the last event, or `None` before the first."""
-        with row_of("the audit log"):
-            return parse_time(self.timestamp) if self.timestamp is not None else None
-
-    @property
-    def policy(self) -> Policy | None:
-        """The last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
-        if self.policy_seq is None or self.policy_body is None:
-            return None
-        return policy_told(self.policy_seq, self.policy_body)
-
-
-class LogTables(LogReads):
+class LogTables(LedgerLog):
     """The audit log, patches and idempotency keys of one ledger, over a connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
         super().__init__(SqliteEvents(connection), checks)
-        self.reached: Anchor | None = None
-        """The head of the log after this transaction, or `None` if it wrote no event."""
         self._connection = connection
-        self._end: StoredLogEnd | None = None
+        self._reached: Anchor | None = None
+        self._end: LogEnd | None = None
 
     @property
-    def end(self) -> StoredLogEnd:
+    def end(self) -> LogEnd:
         """The end of the log, read once. There is no other writer, and `keep_events` resets it."""
         if self._end is None:
-            self._end = StoredLogEnd(*(self._row(_END, POLICY) or (None,) * 5))
+            self._end = remembered(self._connection, "end", self._read_end)
         return self._end
 
-    def sequence(self, as_of: AsOf) -> int:
-        """Return the sequence number at a point in history; 0 before the first event."""
-        match as_of:
-            case None:
-                return remembered(self._connection, "sequence", self._newest)
-            case int():
-                row = self._row("SELECT max(seq) FROM audit WHERE seq <= ?", as_of)
-            case datetime():
-                row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", render_time(as_of))
-        return int(row[0] or 0) if row else 0
-
-    def _newest(self) -> int:
-        row = self._row("SELECT max(seq) FROM audit")
-        return int(row[0] or 0) if row else 0
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log after this transaction, or `None` if it wrote no event."""
+        return self._reached
 
     def is_bare(self) -> bool:
         """Return whether the log contains only events about the policy."""
         return self._row("SELECT 1 FROM audit WHERE target <> ? LIMIT 1", POLICY) is None
-
-    def policy(self) -> Policy | None:
-        """Return the last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
-        return remembered(self._connection, "policy", self._policy)
-
-    def _policy(self) -> Policy | None:
-        row = self._row("SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1", POLICY)
-        return policy_told(*row) if row else None
 
     def keep_events(self, events: Sequence[AuditEvent]) -> None:
         """Store events."""
@@ -132,7 +78,7 @@ class LogTables(LogReads):
         for event in events:
             body = pack_row(event.model_dump_json())
             self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
-            self.reached = Anchor(seq=event.seq, hash=event.hash)
+            self._reached = Anchor(seq=event.seq, hash=event.hash)
 
     def clear(self) -> None:
         """Remove all events."""
@@ -141,11 +87,9 @@ class LogTables(LogReads):
 
     def keep_records(self, records: Sequence[PatchRecord]) -> None:
         """Store the records of patches, replacing earlier ones."""
-        self._keep_records("INSERT OR REPLACE", records)
-
-    def keep_new_records(self, records: Sequence[PatchRecord]) -> None:
-        """Store the records of new patches."""
-        self._keep_records("INSERT", records)
+        sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
+        for record in records:
+            self._connection.execute(sql, (record.id, record.status, pack_row(record.model_dump_json())))
 
     def keep_key(self, key: str, outcome: str) -> None:
         """Store the value of a new key, as JSON."""
@@ -156,10 +100,12 @@ class LogTables(LogReads):
         """Remove a key."""
         self._connection.execute("DELETE FROM receipts WHERE key = ?", (key,))
 
-    def _keep_records(self, insert: str, records: Sequence[PatchRecord]) -> None:
-        for record in records:
-            row = (record.id, record.status, pack_row(record.model_dump_json()))
-            self._connection.execute(f"{insert} INTO patches(id, status, body) VALUES(?, ?, ?)", row)
+    def _sequence_at(self, time: str) -> int:
+        row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", time)
+        return int(row[0] or 0)
+
+    def _read_end(self) -> LogEnd:
+        return LogEnd(*(self._row(_END, POLICY) or ()))
 
     def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
         return self._bodies("SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
@@ -206,31 +152,11 @@ class SqliteSnapshot(Snapshot):
     def __init__(self, connection: apsw.Connection, checks: ReadChecks, policy: Policy) -> None:
         self._connection = connection
         self._tables = ObjectTables(connection, checks)
-        self._log_tables = LogTables(connection, checks)
-        self._default_policy = policy
-        super().__init__(self._tables, self._log_tables)
+        super().__init__(self._tables, LogTables(connection, checks), policy)
 
-    @property
-    def policy(self) -> Policy:
-        """The policy in force."""
-        return self._log_tables.policy() or self._default_policy
-
-    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Return an object, as of now or a point in history."""
-        item = self.objects_at([identity], as_of).get(identity)
-        if item is None:
-            raise missing_object(identity)
-        return item
-
-    def heads(
-        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
-    ) -> Mapping[str, Head]:
-        """Return the heads of objects. Unknown ids are left out."""
-        wanted = list(dict.fromkeys(identities))
-        if as_of is not None:
-            return {identity: head_of(item) for identity, item in self.objects_at(wanted, as_of, altered).items()}
+    def _heads(self, identities: Sequence[str], altered: Altered | None) -> Mapping[str, Head]:
         sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN (?*)"  # noqa: S608 - our columns
-        rows = list(in_batches(self._connection, sql, wanted))
+        rows = list(in_batches(self._connection, sql, identities))
         try:
             return {row[0]: checked_head(_head(row)) for row in rows}
         except Exception:  # noqa: BLE001 - one row is damaged: read them one by one to find out which
@@ -289,10 +215,6 @@ class SqliteSnapshot(Snapshot):
         """Return the number of current objects by scope, type and status. It reads one covering index."""
         sql = "SELECT scope, type, status, count(*) FROM objects GROUP BY scope, type, status"
         return {(scope, kind, status): number for scope, kind, status, number in self._connection.execute(sql)}
-
-    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
-        return self._tables.dependents_of(identities)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects with a revision that refers to an id."""

@@ -1,17 +1,56 @@
-"""Reads of the audit log, patches and idempotency keys."""
+"""The audit log, patches and idempotency keys of a ledger."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from treering.core.audit import AuditEvent
+from treering.core.audit import GENESIS, Anchor, AuditEvent
+from treering.core.canonical import parse_time, render_time
 from treering.core.patch import PatchRecord, PatchStatus, Remembered
+from treering.core.policy import Policy
 from treering.ports.ledger import AsOf
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.packing import model_of, unpack_model, unpack_sealed
-from treering.stores.rows.read_checks import Body, EventRows, ReadChecks, missing_revision
+from treering.stores.rows.read_checks import Body, EventRows, ReadChecks, missing_revision, policy_told
 
 
-class LogReads(ABC):
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The end of the audit log: the last event, and the last one about the policy. The default is an empty log."""
+
+    sequence: int = 0
+    hash: str = GENESIS
+    last_time: str | None = None
+    policy_seq: int | None = None
+    policy: Body | None = None
+    """The stored event with the policy."""
+
+    @property
+    def head(self) -> Anchor:
+        """The head of the audit log."""
+        with row_of("the audit log"):
+            return Anchor.model_validate({"seq": self.sequence, "hash": self.hash})
+
+    @property
+    def time_of_last(self) -> datetime | None:
+        """The time of the last event, or `None` before the first."""
+        with row_of("the audit log"):
+            return parse_time(self.last_time) if self.last_time is not None else None
+
+    @property
+    def recorded_policy(self) -> Policy | None:
+        """The last policy in the log, or `None`. Raises `Corrupt` if its event was modified."""
+        body = self.policy_body
+        return None if self.policy_seq is None or body is None else policy_told(self.policy_seq, body)
+
+    @property
+    def policy_body(self) -> Body | None:
+        """The stored event with the policy, in the form for `rows.packing.unpack`."""
+        return self.policy
+
+
+class LedgerLog(ABC):
     """The audit log, patches and idempotency keys of a ledger, in a transaction.
 
     With `checks`, records of patches and events about an id are verified when they are read.
@@ -21,9 +60,25 @@ class LogReads(ABC):
         self._rows = rows
         self._checks = checks
 
+    @property
     @abstractmethod
+    def end(self) -> LogEnd:
+        """The end of the log."""
+
+    @property
+    @abstractmethod
+    def reached(self) -> Anchor | None:
+        """The head of the log after this transaction, or `None` if it wrote no event."""
+
     def sequence(self, as_of: AsOf) -> int:
         """Return the sequence number at a point in history; 0 before the first event."""
+        match as_of:
+            case None:
+                return self.end.sequence
+            case int():
+                return max(0, min(as_of, self.end.sequence))
+            case datetime():
+                return self._sequence_at(render_time(as_of))
 
     def events(self, *, after: int, limit: int) -> list[AuditEvent]:
         """Return up to `limit` events after a sequence number, in order."""
@@ -76,6 +131,29 @@ class LogReads(ABC):
     def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
         """Return the keys with a prefix, with their values."""
         return ((key, _remembered(key, body)) for key, body in self._keys(prefix))
+
+    @abstractmethod
+    def keep_events(self, events: Sequence[AuditEvent]) -> None:
+        """Store events."""
+
+    @abstractmethod
+    def keep_records(self, records: Sequence[PatchRecord]) -> None:
+        """Store the records of patches, replacing earlier ones."""
+
+    @abstractmethod
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Store the value of a new idempotency key, as JSON."""
+
+    @abstractmethod
+    def forget(self, key: str) -> None:
+        """Remove an idempotency key."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all events."""
+
+    @abstractmethod
+    def _sequence_at(self, time: str) -> int: ...
 
     @abstractmethod
     def _events_behind(self, after: int, limit: int) -> Iterable[Body]: ...
