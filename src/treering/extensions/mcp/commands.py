@@ -35,7 +35,7 @@ def mcp(
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
-    from treering.extensions.mcp.loading import serve
+    from treering.extensions.mcp.server import serve
     from treering.ports.runtime import end_loading
 
     settings = Settings.read()
