@@ -265,7 +265,11 @@ class McpEndpoint:
     @property
     def route(self) -> StarletteRoute:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
-        return StarletteRoute(PATH, endpoint=_Handler(self._manager), methods=["POST"])
+        return StarletteRoute(PATH, endpoint=self, methods=["POST"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Starlette expects an object here: it would expect a response from a function."""
+        await self._manager.handle_request(scope, receive, send)
 
     async def _run(self, work: Callable[[], ToolAnswer], *, reads: bool) -> ToolAnswer:
         """Answer a call in one of the threads that also answer the other requests."""
@@ -286,16 +290,6 @@ class McpEndpoint:
             return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
         report = partial(self._context.space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
-
-
-class _Handler:
-    """Passes a request to the manager. An object, because Starlette expects a function to return a response."""
-
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
 
 
 def _caller_of(by: ToolCaller) -> Caller | None:
