@@ -146,7 +146,8 @@ def _header(rest: Mapping[str, object], problems: list[_Problem]) -> Header:
         return Header.model_validate(dict(rest))
     except ValidationError as error:
         problems += field_problems("", error, Header)
-        return Header.model_construct(**{key: _names(rest, key) for key in ("endpoints", "presets", "variables")})
+        declared: dict[str, Any] = {key: _names(rest, key) for key in ("endpoints", "presets", "variables")}
+        return Header.model_construct(**declared)
 
 
 def _names(rest: Mapping[str, object], key: str) -> dict[str, None]:
