@@ -216,8 +216,7 @@ def server_of(
     A query ends after `read_seconds`, any other call after `work_seconds`, if given. `urls`: also list the mode that
     fetches web pages.
     """
-    seconds = (read_seconds, work_seconds)
-    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, run=run or _OwnThreads(), urls=urls)
+    tools = _Tools(answer, underscore_names, read_seconds, work_seconds, run or _OwnThreads(), urls)
 
     @asynccontextmanager
     async def lifespan(_server: object) -> AsyncIterator[None]:
@@ -262,23 +261,16 @@ class _OwnSpace:
                 self._dispatcher.close()
 
 
+@dataclass(frozen=True)
 class _Tools:
-    """Lists and calls the four tools. `seconds`: how long a query, and how long any other call may take."""
+    """Lists and calls the four tools. A query ends after `read_seconds`, any other call after `work_seconds`."""
 
-    def __init__(
-        self,
-        answer: AnswerCall,
-        *,
-        underscored: bool,
-        seconds: tuple[float, float | None],
-        run: RunCall,
-        urls: bool,
-    ) -> None:
-        self._urls = urls
-        self._answer_call = answer
-        self._underscored = underscored
-        self._read_seconds, self._work_seconds = seconds
-        self._run = run
+    answer_call: AnswerCall
+    underscored: bool
+    read_seconds: float
+    work_seconds: float | None
+    run: RunCall
+    urls: bool
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -292,12 +284,12 @@ class _Tools:
     async def call(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller) -> dict[str, Any]:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
         reads = name in self._reading
-        watch = CallProgress(self._read_seconds if reads else self._work_seconds)
+        watch = CallProgress(self.read_seconds if reads else self.work_seconds)
         finished = anyio.Event()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, caller.tell, finished)
-                answer = await self._run(partial(self._answer, name, arguments, caller, watch), reads=reads)
+                answer = await self.run(partial(self._answer, name, arguments, caller, watch), reads=reads)
                 finished.set()
         finally:
             watch.give_up()
@@ -310,7 +302,7 @@ class _Tools:
             from treering.extensions.mcp.dispatcher import unknown_tool  # as heavy as a call
 
             return unknown_tool(name, self.names)
-        return self._answer_call(verb, arguments, caller, watch)
+        return self.answer_call(verb, arguments, caller, watch)
 
     @cached_property
     def _reading(self) -> frozenset[str]:
@@ -319,7 +311,7 @@ class _Tools:
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:
-        if self._urls:
+        if self.urls:
             from treering.extensions.mcp.listing import tool_listing  # as heavy as a call
 
             return tool_listing(urls=True)
@@ -328,7 +320,7 @@ class _Tools:
         return listing
 
     def _shown(self, name: str) -> str:
-        return name.replace(".", "_") if self._underscored else name
+        return name.replace(".", "_") if self.underscored else name
 
 
 async def _require_object(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
