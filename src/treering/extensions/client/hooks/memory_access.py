@@ -89,7 +89,7 @@ def memory_access(
         client=client,
         session_id=_session_of(state, deps, caller.session_id if caller else None),
         agent_type=who,
-        profile=_with_settings(profile or _own_profile(client), config),
+        profile=_with_settings(profile or _profile_of(None, client.agent_type, client.config), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
     )
 
@@ -194,11 +194,6 @@ def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> Agen
         if agent_type in {None, given.agent_type}:
             return given
     return config.profile(agent_type) if agent_type in config.profiles else None
-
-
-def _own_profile(client: MemorySystemClient) -> AgentProfile | None:
-    own = client.agent_type
-    return client.config.profile(own) if own in client.config.profiles else None
 
 
 def _with_settings(profile: AgentProfile | None, config: MemoryConfig | None) -> AgentProfile | None:
