@@ -32,7 +32,6 @@ from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import files_of_server
 from treering.surfaces.python.logs import log_warnings
 from treering.system.address import Address
-from treering.system.settings import Settings
 from treering.version import __version__
 
 if TYPE_CHECKING:
@@ -161,27 +160,13 @@ class _OwnThreads:
         return await run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
-def serve(
-    address: Address | str,
-    *,
-    underscore_names: bool = False,
-    files: Path | None = None,
-    urls: bool = False,
-    read_seconds: float = READ_SECONDS,
-) -> None:
-    """Serve a space over standard input and output until the client hangs up.
+def serve(server: Server[Any]) -> None:
+    """Answer over standard input and output until the client hangs up.
 
-    `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
-    `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
-    that is `/` or the home folder, in which case it reads no files. Raises `InvalidInput` if it is not a folder.
-    `urls` lets `ingest` fetch pages of the web.
-    A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
     log_warnings()
-    underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
-        server = build_server(address, underscore_names=underscored, files=files, urls=urls, read_seconds=read_seconds)
         anyio.run(_serve, server)
 
 
@@ -193,7 +178,14 @@ def build_server(
     urls: bool = False,
     read_seconds: float = READ_SECONDS,
 ) -> Server[Any]:
-    """Create a server for the space at an address, which is opened by the first call; see `serve`."""
+    """Create a server for the space at an address, which is opened by the first call.
+
+    `underscore_names` calls the tools `wiki_query` instead of `wiki.query`.
+    `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
+    that is `/` or the home folder, in which case it reads no files. Raises `InvalidInput` if it is not a folder.
+    `urls` lets `ingest` fetch pages of the web.
+    A query ends after `read_seconds`.
+    """
     own = _OwnSpace(address, files_of_server(files, Path.cwd()), urls=urls)
     return server_of(
         own.answer, underscore_names=underscore_names, read_seconds=read_seconds, urls=urls, close=own.close
