@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import Request, Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from treering.core.errors import Denied, TreeringError
+from treering.core.errors import TreeringError
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
@@ -285,15 +285,6 @@ class McpEndpoint:
             self._context.stop.check_running()
             watch.check()
 
-        caller = _caller_of(by)
-        if caller is None:
-            return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
+        caller = caller_of(cast("Request", by.request))
         report = partial(self._context.space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
-
-
-def _caller_of(by: ToolCaller) -> Caller | None:
-    """Return the caller of a call's request, as determined by the gate."""
-    state = getattr(by.request, "state", None)
-    caller = getattr(state, "caller", None)
-    return caller if isinstance(caller, Caller) else None
