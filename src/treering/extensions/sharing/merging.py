@@ -1,6 +1,7 @@
 """Compare and merge two spaces that diverged."""
 
 import heapq
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -170,14 +171,9 @@ def _shared(one: Ledger, other: Ledger) -> Anchor:
     """Return the last event that two logs have in common, as copies of one have."""
     if log_name(one) != log_name(other):
         return Anchor(seq=0, hash=GENESIS)
-    low, high = 0, min(one.sequence(), other.sequence())
-    while low < high:
-        middle = (low + high + 1) // 2
-        if head_of(one, middle) == head_of(other, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return head_of(other, low)
+    both = range(1, min(one.sequence(), other.sequence()) + 1)
+    # Once two logs differ, all their later heads differ.
+    return head_of(other, bisect(both, False, key=lambda seq: head_of(one, seq) != head_of(other, seq)))
 
 
 def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
