@@ -67,17 +67,19 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
 
 def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
     """Return the head of the target. Raises `Conflict` if its log is not a prefix of the source's log."""
-    seq = target.sequence()
-    if seq == 0:
-        return Anchor(seq=0, hash=GENESIS)
-    head = next(target.events(after=seq - 1, limit=1))
-    same = next(source.events(after=seq - 1, limit=1), None)
-    if same is None or same.hash != head.hash:
+    head = head_of(target, target.sequence())
+    if head_of(source, head.seq) != head:
         raise Conflict(
-            f"The target is not empty and is not a copy of this source: its event {seq} differs.",
+            f"The target is not empty and is not a copy of this source: its event {head.seq} differs.",
             hint="Choose a new file or another space; if the copy was written to, use it instead of the source.",
         )
-    return Anchor(seq=seq, hash=head.hash)
+    return head
+
+
+def head_of(ledger: Ledger, seq: int) -> Anchor:
+    """Return the head of a log as it was at a sequence number."""
+    event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
+    return Anchor(seq=seq, hash=event.hash) if event else Anchor(seq=0, hash=GENESIS)
 
 
 def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, part: int = PART) -> Anchor:

@@ -20,6 +20,7 @@ from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
 from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, root_of, same_words
+from treering.extensions.sharing.copying import head_of
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import collecting_seldom
@@ -319,12 +320,6 @@ def _brings_branches(entry: MergeEntry) -> bool:
         known_branches(item.payload) if isinstance(item, Source) else {} for item in (entry.before, entry.after)
     )
     return bool(after.keys() - before.keys())
-
-
-def head_of(ledger: Ledger, seq: int) -> Anchor:
-    """Return the head of a log as it was at a sequence number."""
-    event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
-    return Anchor(seq=seq, hash=event.hash) if event else Anchor(seq=0, hash=GENESIS)
 
 
 def log_name(ledger: Ledger) -> str:
