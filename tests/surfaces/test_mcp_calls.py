@@ -9,8 +9,7 @@ from mcp_parts import Caller, shop, text_of
 import treering
 from treering.core.errors import Unavailable
 from treering.core.fencing import without_recalled
-from treering.extensions.mcp.loading import build_server
-from treering.extensions.mcp.server import CallProgress
+from treering.extensions.mcp.server import CallProgress, build_server
 from treering.retrieval.text.analysis import estimate_tokens
 
 

@@ -7,7 +7,7 @@ from mcp import Client
 from mcp_parts import Caller, over_stdio
 
 from treering.core.errors import InvalidInput
-from treering.extensions.mcp.loading import build_server
+from treering.extensions.mcp.server import build_server
 
 
 def ingest(server, *calls):

@@ -73,9 +73,19 @@ def test_a_value_where_an_object_should_be_is_refused():
         insert_member('{"mcpServers": []}', ("mcpServers", "treering"), {})
 
 
+@pytest.mark.parametrize("path", [("a",), ("a", "b"), ("a", "b", "c")])
+def test_file_without_an_object_is_named_in_the_error(path):
+    with pytest.raises(InvalidInput, match=r"^The file is not an object"):
+        insert_member("[1]", path, {})
+
+
+def test_white_space_may_follow_a_number():
+    assert read_json('{"a": 1\ufeff, "b": 2\u00a0}') == {"a": 1, "b": 2}
+
+
 def test_deep_nesting_is_refused_and_not_followed():
     with pytest.raises(InvalidInput, match="nested"):
-        read_json("[" * 10_000)
+        read_json("[" * 100_000 + "]" * 100_000)
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), VALUES, st.sampled_from([None, 0, 2, "\t"]))

@@ -10,7 +10,7 @@ from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.fencing import fence
-from treering.core.filters import EVERYTHING, And, Compare
+from treering.core.filters import EVERYTHING
 from treering.core.objects import Activity, Channel, Object, Source
 from treering.core.patch import Transition
 from treering.core.scope import ROOT
@@ -39,8 +39,8 @@ from treering.extensions.client.items.recalling import (
     MemoryQuery,
     RecallScope,
     Who,
-    is_visible,
     metadata_filter,
+    newest_memories,
     reach_of,
     recall,
 )
@@ -51,7 +51,7 @@ from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
 from treering.extensions.client.records import Records
 from treering.extensions.client.writing import WHAT
 from treering.extensions.engines.host import VectorStoreAdapter
-from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.ledger import ObjectRequest
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within
@@ -64,8 +64,6 @@ from treering.verbs.lint import erasure
 from treering.verbs.query.related import RelatedReport
 
 MOST_RETRIEVED = 200
-_NEWEST_MEMORIES = 500
-"""The number of memories stored last in the space that a brief considers."""
 _MAX_LINE_CHARS = 200
 _BRIEF = "brief"
 _ATTEMPTS = 20
@@ -235,14 +233,7 @@ class BlockingMemoryClient:
             where=EVERYTHING,
             now=memory.engine.clock.now(),
         )
-        # The ledger does not filter by metadata: users and nested contexts are filtered afterwards.
-        stored = And((Compare("origin", "prefix", PREFIX), Compare("status", "eq", "active")))
-        newest = Selection(
-            scope=reach.scope, descend=reach.descend, types=("source",), where=stored, newest=_NEWEST_MEMORIES
-        )
-        sources = (one for one in memory.engine.ledger.select(newest) if isinstance(one, Source))
-        items = [item_of(one) for one in sources if is_visible(one, reach)]
-        items.sort(key=lambda item: item.timestamp, reverse=True)
+        items = newest_memories(memory.engine, reach)
         lines = [f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}" for item in items]
         shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""

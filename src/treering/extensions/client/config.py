@@ -16,7 +16,6 @@ from treering.extensions.client.profiles import (
     ProfileConfig,
     Switches,
     plain_data,
-    profile_named,
 )
 
 LEDGERS = ("sqlite", "in_memory", "postgres")
@@ -275,7 +274,9 @@ class MemoryConfig(ConfigSection):
 
     def profile(self, name: str) -> AgentProfile:
         """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
-        return profile_named(name, self.profiles)
+        if name not in self.profiles:
+            raise InvalidInput(f"Unknown profile {name!r}.", hint=nearest(name, sorted(self.profiles)))
+        return AgentProfile.of(name, self.profiles[name])
 
 
 def _known(name: str, known: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from treering.core.errors import InvalidInput, nearest
+from treering.core.errors import nearest
 
 
 class ConfigSection(BaseModel):
@@ -88,14 +88,9 @@ class AgentProfile(ConfigSection):
     @classmethod
     def of(cls, agent_type: str, config: ProfileConfig) -> "AgentProfile":
         """Return the profile of a configuration."""
-        return cls(
-            agent_type=agent_type,
-            name=agent_type,
-            priorities=config.priorities,
-            max_items=config.max_items,
-            relevance_threshold=config.relevance_threshold,
-            switches=Switches(**{name: getattr(config, name) for name in Switches.model_fields}),
-        )
+        own = {name: value for name, value in config if name not in Switches.model_fields}
+        switches = Switches(**{name: getattr(config, name) for name in Switches.model_fields})
+        return cls(agent_type=agent_type, name=agent_type, switches=switches, **own)
 
 
 BUILT_IN: Mapping[str, dict[str, Any]] = {
@@ -131,13 +126,6 @@ BUILT_IN: Mapping[str, dict[str, Any]] = {
     },
 }
 """The built-in profiles; a configuration can change their keys and add others."""
-
-
-def profile_named(name: str, profiles: Mapping[str, ProfileConfig]) -> AgentProfile:
-    """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
-    if name not in profiles:
-        raise InvalidInput(f"Unknown profile {name!r}.", hint=nearest(name, sorted(profiles)))
-    return AgentProfile.of(name, profiles[name])
 
 
 MIN_SIMILARITY = 0.7

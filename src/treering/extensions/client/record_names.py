@@ -1,24 +1,20 @@
 """Names and values of records."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
 from treering.core.objects import Source
-from treering.extensions.client.items.documents import PREFIX, content_of, scope_of
+from treering.extensions.client.items.documents import DIGESTED, PREFIX, content_of, scope_of, scope_part
 
 _HOME = "/records"
 ORIGIN = f"{PREFIX}record"
 """The prefix of the origins of records; the key follows."""
 HIDDEN_ORIGIN = "record:"
 """The prefix of the origins of hidden records, which are no memories."""
-_DIGESTED = "~"
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +32,12 @@ class RecordCollection:
     @property
     def scope(self) -> str:
         """The scope of its records."""
-        return scope_of(self.session_id) if self.session_id else "/".join([_HOME, *map(_part, self.path)])
+        return scope_of(self.session_id) if self.session_id else "/".join([_HOME, *map(scope_part, self.path)])
 
     def origin(self, key: str = "") -> str:
         """Return the origin of the source of a record; without a key, the common prefix of all of them."""
         parts = [*self.path, *key.split("/")] if key else self.path
-        return "/".join([HIDDEN_ORIGIN if self.hidden else ORIGIN, *map(_part, parts)])
+        return "/".join([HIDDEN_ORIGIN if self.hidden else ORIGIN, *map(scope_part, parts)])
 
     def name(self, key: str) -> "RecordName":
         """Return the name of a record."""
@@ -124,9 +120,4 @@ def record_of(source: Source, similarity: float = 1.0) -> KeptRecord:
 
 def has_plain_key(origin: str) -> bool:
     """Return whether an origin ends with its key instead of a digest."""
-    return not origin.rpartition("/")[2].startswith(_DIGESTED)
-
-
-def _part(text: str) -> str:
-    """Return a part of a name for a scope or an origin; a part with other characters is replaced by a digest."""
-    return text if _PLAIN.fullmatch(text) else f"{_DIGESTED}{digest(text)}"
+    return not origin.rpartition("/")[2].startswith(DIGESTED)

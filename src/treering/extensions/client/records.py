@@ -30,7 +30,7 @@ from treering.extensions.client.record_names import (
     has_plain_key,
     record_of,
 )
-from treering.ports.ledger import Selection
+from treering.ports.ledger import Selection, SourceState
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_segment_id
 from treering.verbs.crystallize.submission import apply_directly
@@ -74,11 +74,7 @@ class Records:
 
     def used(self, names: Sequence[RecordName]) -> set[RecordName]:
         """Return the names under which a record is or was stored: withdrawn, but not erased."""
-        used: set[RecordName] = set()
-        for scope, group in _by_scope(names).items():
-            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
-            used |= {name for name in group if name.origin in states}
-        return used
+        return set(self._states(names))
 
     def count(self, collection: RecordCollection) -> int:
         """Return the number of records in a collection, without reading them."""
@@ -151,15 +147,20 @@ class Records:
         return [state.id for state in states.values() if state.status == "active"]
 
     def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
-        ids: dict[RecordName, str] = {}
-        for scope, group in _by_scope(names).items():
-            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
-            for name in group:
-                state = states.get(name.origin)
-                if state and state.status == "active":
-                    ids[name] = state.id
+        ids = {name: state.id for name, state in self._states(names).items() if state.status == "active"}
         sources = read_sources(self.engine, ids.values())
         return {name: sources[identity] for name, identity in ids.items() if identity in sources}
+
+    def _states(self, names: Iterable[RecordName]) -> dict[RecordName, SourceState]:
+        """Return the states of the records that are or were stored, but not of erased ones."""
+        by_scope: dict[str, list[RecordName]] = {}
+        for name in names:
+            by_scope.setdefault(name.scope, []).append(name)
+        stored: dict[RecordName, SourceState] = {}
+        for scope, group in by_scope.items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
+            stored |= {name: states[name.origin] for name in group if name.origin in states}
+        return stored
 
     def _storing(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
         at = known.revision if known else 0
@@ -220,13 +221,6 @@ class Records:
 def searchable(text: str) -> str:
     """Return a text without passages recalled from a space, so that answers are not found as new memories."""
     return without_recalled(well_formed(text))[0]
-
-
-def _by_scope(names: Iterable[RecordName]) -> dict[str, list[RecordName]]:
-    groups: dict[str, list[RecordName]] = {}
-    for name in names:
-        groups.setdefault(name.scope, []).append(name)
-    return groups
 
 
 def _in(collection: RecordCollection) -> tuple[Filter, ...]:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from treering.core.errors import Conflict, Corrupt, TreeringError, Unavailable
 from treering.core.scope import ROOT
@@ -11,7 +10,6 @@ from treering.extensions.client.items.buffering import RefusedEntry, SetAside, W
 from treering.extensions.client.items.recording import (
     MemoryEntry,
     check_writable,
-    current_under,
     named_ids,
     operations_of,
 )
@@ -116,7 +114,5 @@ class MemoryWriter:
         return []
 
     def _apply(self, entries: Sequence[MemoryEntry], known: Iterable[str]) -> None:
-        operations = operations_of(
-            self._engine, entries, known=known, keyed=partial(current_under, self._engine.ledger)
-        )
+        operations = operations_of(self._engine, entries, known)
         apply_directly(self._engine, ROOT, operations, what=WHAT, reason="Stored memories")

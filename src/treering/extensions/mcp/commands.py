@@ -35,14 +35,15 @@ def mcp(
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="Time limit of a query.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
-    from treering.extensions.mcp.loading import serve
+    from treering.extensions.mcp.server import build_server, serve
     from treering.ports.runtime import end_loading
 
     settings = Settings.read()
     underscored = underscore_names or settings.underscore_names
     address = settings.space_address(space or None)
+    server = build_server(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
     end_loading()
-    serve(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
+    serve(server)
 
 
 HELP = CommandHelp(

@@ -133,8 +133,7 @@ class ToolDispatcher:
     """
 
     def __init__(self, address: Address | str, files: FileAccess, *, urls: bool = False) -> None:
-        self._address = address
-        self._files = files
+        self._open = partial(open_space, address, channel="agent", files=files)
         self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles), fetches=urls)
         self._space: Space | None = None
         self._lock = threading.Lock()
@@ -173,13 +172,7 @@ class ToolDispatcher:
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
-                self._space = open_space(
-                    self._address,
-                    actor=name or None,
-                    channel="agent",
-                    create=create,
-                    files=self._files,
-                )
+                self._space = self._open(actor=name or None, create=create)
             return self._space
 
 

@@ -32,7 +32,6 @@ from treering.ports.adapter import FileAccess
 from treering.sources.reading.access import files_of_server
 from treering.surfaces.python.logs import log_warnings
 from treering.system.address import Address
-from treering.system.settings import Settings
 from treering.version import __version__
 
 if TYPE_CHECKING:
@@ -161,27 +160,13 @@ class _OwnThreads:
         return await run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
-def serve(
-    address: Address | str,
-    *,
-    underscore_names: bool = False,
-    files: Path | None = None,
-    urls: bool = False,
-    read_seconds: float = READ_SECONDS,
-) -> None:
-    """Serve a space over standard input and output until the client hangs up.
+def serve(server: Server[Any]) -> None:
+    """Answer over standard input and output until the client hangs up.
 
-    `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
-    `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
-    that is `/` or the home folder, in which case it reads no files. Raises `InvalidInput` if it is not a folder.
-    `urls` lets `ingest` fetch pages of the web.
-    A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
     log_warnings()
-    underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
-        server = build_server(address, underscore_names=underscored, files=files, urls=urls, read_seconds=read_seconds)
         anyio.run(_serve, server)
 
 
@@ -193,7 +178,14 @@ def build_server(
     urls: bool = False,
     read_seconds: float = READ_SECONDS,
 ) -> Server[Any]:
-    """Create a server for the space at an address, which is opened by the first call; see `serve`."""
+    """Create a server for the space at an address, which is opened by the first call.
+
+    `underscore_names` calls the tools `wiki_query` instead of `wiki.query`.
+    `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
+    that is `/` or the home folder, in which case it reads no files. Raises `InvalidInput` if it is not a folder.
+    `urls` lets `ingest` fetch pages of the web.
+    A query ends after `read_seconds`.
+    """
     own = _OwnSpace(address, files_of_server(files, Path.cwd()), urls=urls)
     return server_of(
         own.answer, underscore_names=underscore_names, read_seconds=read_seconds, urls=urls, close=own.close
@@ -216,8 +208,7 @@ def server_of(
     A query ends after `read_seconds`, any other call after `work_seconds`, if given. `urls`: also list the mode that
     fetches web pages.
     """
-    seconds = (read_seconds, work_seconds)
-    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, run=run or _OwnThreads(), urls=urls)
+    tools = _Tools(answer, underscore_names, read_seconds, work_seconds, run or _OwnThreads(), urls)
 
     @asynccontextmanager
     async def lifespan(_server: object) -> AsyncIterator[None]:
@@ -262,23 +253,16 @@ class _OwnSpace:
                 self._dispatcher.close()
 
 
+@dataclass(frozen=True)
 class _Tools:
-    """Lists and calls the four tools. `seconds`: how long a query, and how long any other call may take."""
+    """Lists and calls the four tools. A query ends after `read_seconds`, any other call after `work_seconds`."""
 
-    def __init__(
-        self,
-        answer: AnswerCall,
-        *,
-        underscored: bool,
-        seconds: tuple[float, float | None],
-        run: RunCall,
-        urls: bool,
-    ) -> None:
-        self._urls = urls
-        self._answer_call = answer
-        self._underscored = underscored
-        self._read_seconds, self._work_seconds = seconds
-        self._run = run
+    answer_call: AnswerCall
+    underscored: bool
+    read_seconds: float
+    work_seconds: float | None
+    run: RunCall
+    urls: bool
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -292,13 +276,13 @@ class _Tools:
     async def call(self, name: str, arguments: Mapping[str, Any], caller: ToolCaller) -> dict[str, Any]:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
         reads = name in self._reading
-        watch = CallProgress(self._read_seconds if reads else self._work_seconds)
+        watch = CallProgress(self.read_seconds if reads else self.work_seconds)
         finished = anyio.Event()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, caller.tell, finished)
                 work = partial(self._answer, name, arguments, caller, watch)
-                answer = await self._run(work, reads=reads, request=caller.request)
+                answer = await self.run(work, reads=reads, request=caller.request)
                 finished.set()
         finally:
             watch.give_up()
@@ -311,7 +295,7 @@ class _Tools:
             from treering.extensions.mcp.dispatcher import unknown_tool  # as heavy as a call
 
             return unknown_tool(name, self.names)
-        return self._answer_call(verb, arguments, caller, watch)
+        return self.answer_call(verb, arguments, caller, watch)
 
     @cached_property
     def _reading(self) -> frozenset[str]:
@@ -320,7 +304,7 @@ class _Tools:
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:
-        if self._urls:
+        if self.urls:
             from treering.extensions.mcp.listing import tool_listing  # as heavy as a call
 
             return tool_listing(urls=True)
@@ -329,7 +313,7 @@ class _Tools:
         return listing
 
     def _shown(self, name: str) -> str:
-        return name.replace(".", "_") if self._underscored else name
+        return name.replace(".", "_") if self.underscored else name
 
 
 async def _require_object(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -19,7 +19,7 @@ from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
 from treering.extensions.server.keys import GRANTED, space_name
 from treering.extensions.server.metrics import PATH as METRICS
-from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates, SpaceState
+from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.request_guard import RequestGuard
 from treering.extensions.server.running_jobs import RunningJobs
@@ -195,10 +195,10 @@ class _Server:
         ]
         return Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(self._most), ring=self._ring)
 
-    def spaces(self) -> SpaceState:
+    def spaces(self) -> tuple[int, int]:
         """Return how many spaces are open, and how many of their texts wait for a vector."""
         count, waiting = self.further.count_open() if self.further else (0, 0)
-        return SpaceState(count + self._space.is_open, waiting + self._space.pending_vectors())
+        return count + self._space.is_open, waiting + self._space.pending_vectors()
 
     def load(self) -> tuple[int, int]:
         """Return how many calls and jobs run, and how many wait."""

@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 from uuid import uuid4
@@ -45,20 +44,14 @@ _HUNG_UP = 499
 _FAILED = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceState:
-    """The metrics of a server's spaces."""
-
-    spaces_open: int
-    waiting_vectors: int
-    """Texts of the open spaces that are found by words, and not by meaning yet."""
-
-
 class Metrics:
     """Counts requests, and collects the state of the server's components for each scrape."""
 
-    def __init__(self, *, spaces: Callable[[], SpaceState], running: Callable[[], tuple[int, int]]) -> None:
-        """`spaces` returns the state of the spaces; `running` the numbers of running and of waiting jobs."""
+    def __init__(self, *, spaces: Callable[[], tuple[int, int]], running: Callable[[], tuple[int, int]]) -> None:
+        """`spaces` returns the numbers of open spaces and of their texts that wait to be embedded.
+
+        `running` returns the numbers of running and of waiting jobs.
+        """
         self._registry = CollectorRegistry()
         self._thread = CapacityLimiter(1)
         self._requests = Counter(
@@ -100,7 +93,7 @@ class Metrics:
 class _State(Collector):
     """Looks at the parts of a server while its metrics are read."""
 
-    def __init__(self, spaces: Callable[[], SpaceState], running: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, spaces: Callable[[], tuple[int, int]], running: Callable[[], tuple[int, int]]) -> None:
         self._spaces = spaces
         self._running = running
 
@@ -114,14 +107,14 @@ class _State(Collector):
         yield GaugeMetricFamily("treering_jobs_running", "Calls running in a thread.", value=running)
         yield GaugeMetricFamily("treering_jobs_waiting", "Calls waiting for a thread.", value=waiting)
         try:
-            state = self._spaces()
+            spaces_open, waiting_vectors = self._spaces()
         except TreeringError:
             yield GaugeMetricFamily("treering_spaces_up", "Whether the spaces can be read.", value=0)
             return
         yield GaugeMetricFamily("treering_spaces_up", "Whether the spaces can be read.", value=1)
-        yield GaugeMetricFamily("treering_spaces_open", "Spaces that are open.", value=state.spaces_open)
+        yield GaugeMetricFamily("treering_spaces_open", "Spaces that are open.", value=spaces_open)
         yield GaugeMetricFamily(
-            "treering_waiting_vectors", "Texts of open spaces waiting to be embedded.", value=state.waiting_vectors
+            "treering_waiting_vectors", "Texts of open spaces waiting to be embedded.", value=waiting_vectors
         )
 
 

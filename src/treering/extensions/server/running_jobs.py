@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -50,14 +50,9 @@ class KeptJob:
         self._clock = clock
         self._lock = threading.Lock()
 
-    @property
-    def id(self) -> str:
-        """The job's id."""
-        return self._row.id
-
     def lend(self, engine: Engine) -> Engine:
         """Return the engine of the call that does the job's work."""
-        return replace(engine, jobs=self, job=self.id)
+        return replace(engine, jobs=self, job=self._row.id)
 
     def turn(self, state: JobState, *errors: JobError) -> None:
         """Store a new state of the job."""
@@ -96,56 +91,36 @@ class KeptJob:
             self._log.save(self._row.id, self._row.model_dump(mode="json"))
 
 
+@dataclass(eq=False, slots=True)
 class RunningJob:
     """A job that this server runs, or that waits here for a thread."""
 
-    def __init__(
-        self,
-        envelope: Envelope,
-        caller: Caller,
-        *,
-        job_id: str = "",
-        holder: str = "",
-        size: int = 0,
-        lend: Callable[[Engine], Engine] | None = None,
-    ) -> None:
-        """`job_id`: empty for a new one. `holder`: the owner of the job; default: the caller.
-
-        `size`: the bytes of the request. `lend`: as in `ServedSpace.call`.
-        """
-        self.id: str = job_id
-        self.holder: str = holder or caller.key
-        self.envelope = envelope
-        self.caller = caller
-        self.size = size
-        self.held: ExitStack = ExitStack()
-        self._lend = lend
-        self.deadline: Deadline = Deadline()
-        self.cancelled = False
-        self.begun = False
-        self.task: asyncio.Task[None] | None = None
-        self._kept: KeptJob | None = None
-
-    @property
-    def kept(self) -> KeptJob:
-        """Its row. Every job that runs has one."""
-        if self._kept is None:
-            raise Unavailable("The job is not stored yet.", hint="Try again in a moment.")
-        return self._kept
+    envelope: Envelope
+    caller: Caller
+    id: str = ""
+    """Empty until a new job is stored."""
+    holder: str = ""
+    """The key of its owner; empty: the key of the caller."""
+    size: int = 0
+    """The bytes of the request."""
+    lends: Callable[[Engine], Engine] | None = None
+    """As `lend` of `ServedSpace.call`."""
+    held: ExitStack = field(default_factory=ExitStack)
+    deadline: Deadline = field(default_factory=Deadline)
+    cancelled: bool = False
+    begun: bool = False
+    task: asyncio.Task[None] | None = None
+    kept: KeptJob = field(init=False)
+    """Its row, set before it runs."""
 
     @property
     def holds_content(self) -> bool:
         """Whether its content came with the request, and is not stored."""
-        return self._lend is not None or not _INGEST.find(self.envelope.mode).rights.reads_files
+        return self.lends is not None or not _INGEST.find(self.envelope.mode).rights.reads_files
 
     def lend(self, engine: Engine) -> Engine:
         """Return the engine of its call, given the engine of the space."""
-        return self.kept.lend(self._lend(engine) if self._lend else engine)
-
-    def keep(self, kept: KeptJob) -> None:
-        """`row`: the stored job."""
-        self.id = kept.id
-        self._kept = kept
+        return self.kept.lend(self.lends(engine) if self.lends else engine)
 
 
 class RunningJobs:
@@ -190,7 +165,7 @@ class RunningJobs:
         """
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
-        job = RunningJob(placed, caller, size=size, lend=lend)
+        job = RunningJob(placed, caller, size=size, lends=lend)
         report = await self._begin(job)
         if after:
             job.held = after.pop_all()
@@ -212,7 +187,7 @@ class RunningJobs:
         envelope = Envelope.model_validate(row.request[0])
         _INGEST.require(_INGEST.find(envelope.mode), granted=caller.granted)
         caller.scope_for(envelope.scope)
-        return await self._begin(RunningJob(envelope, caller, job_id=job_id, holder=row.holder))
+        return await self._begin(RunningJob(envelope, caller, job_id, row.holder))
 
     async def cancel(self, job_id: str, caller: Caller) -> JobReport:
         """End a job at its next check for interruption; a waiting one ends at once. Its writes stay.
@@ -293,12 +268,11 @@ class RunningJobs:
             done=0,
             total=None,
             counts={},
-            holder=job.holder,
+            holder=job.holder or job.caller.key,
             request=() if job.holds_content else (envelope.model_dump(mode="json"),),
         )
-        stored = KeptJob(engine.jobs, row, engine.clock)
-        stored.turn("waiting")
-        job.keep(stored)
+        job.id, job.kept = row.id, KeptJob(engine.jobs, row, engine.clock)
+        job.kept.turn("waiting")
         return self.report(row.id, job.caller)
 
     async def _work(self, job: RunningJob) -> None:

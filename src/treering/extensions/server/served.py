@@ -69,11 +69,9 @@ class ServedSpace:
         files: Path | None,
         granted: Rights,
     ) -> None:
-        self._address = address
+        access = files_below(files) if files else NoFiles()
+        self._open = partial(open_space, address, background=background, embedder=embedder, files=access)
         self._stop = stop
-        self._background = background
-        self._embedder = embedder
-        self._files = files_below(files) if files else NoFiles()
         # An import follows links in its folder without a check, so it is not granted.
         self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
@@ -184,13 +182,7 @@ class ServedSpace:
             if self._space is None:
                 if not stopping:
                     self._stop.check()
-                self._space = open_space(
-                    self._address,
-                    create=create,
-                    background=self._background,
-                    embedder=self._embedder,
-                    files=self._files,
-                )
+                self._space = self._open(create=create)
             return self._space
 
 

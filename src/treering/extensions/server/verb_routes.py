@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import Request, Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from treering.core.errors import Denied, TreeringError
+from treering.core.errors import TreeringError
 from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
@@ -266,7 +266,11 @@ class McpEndpoint:
     @property
     def route(self) -> StarletteRoute:
         """The route of the endpoint. It has no answers of its own to GET and DELETE: no session outlives a request."""
-        return StarletteRoute(PATH, endpoint=_Handler(self._manager), methods=["POST"])
+        return StarletteRoute(PATH, endpoint=self, methods=["POST"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Starlette expects an object here: it would expect a response from a function."""
+        await self._manager.handle_request(scope, receive, send)
 
     async def _run(self, work: Callable[[], ToolAnswer], *, reads: bool, request: object) -> ToolAnswer:
         """Answer a call in one of the threads that also answer the other requests.
@@ -287,25 +291,6 @@ class McpEndpoint:
             self._context.stop.check_running()
             watch.check()
 
-        caller = _caller_of(by)
-        if caller is None:
-            return error_answer(Denied("The caller is unknown.", hint="Call the tool over HTTP."))
+        caller = caller_of(cast("Request", by.request))
         report = partial(self._context.space.call, caller=caller, progress=watch.report)
         return answer_call(verb, arguments, report, check=check, urls=self._urls)
-
-
-class _Handler:
-    """Passes a request to the manager. An object, because Starlette expects a function to return a response."""
-
-    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
-
-
-def _caller_of(by: ToolCaller) -> Caller | None:
-    """Return the caller of a call's request, as determined by the gate."""
-    state = getattr(by.request, "state", None)
-    caller = getattr(state, "caller", None)
-    return caller if isinstance(caller, Caller) else None

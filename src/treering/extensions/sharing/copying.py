@@ -1,8 +1,9 @@
 """Copying a ledger into another one of any technology: in parts, and compared record by record at the end."""
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, repeat, zip_longest
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.errors import Conflict, Corrupt
@@ -66,17 +67,19 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
 
 def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
     """Return the head of the target. Raises `Conflict` if its log is not a prefix of the source's log."""
-    seq = target.sequence()
-    if seq == 0:
-        return Anchor(seq=0, hash=GENESIS)
-    head = next(target.events(after=seq - 1, limit=1))
-    same = next(source.events(after=seq - 1, limit=1), None)
-    if same is None or same.hash != head.hash:
+    head = head_of(target, target.sequence())
+    if head_of(source, head.seq) != head:
         raise Conflict(
-            f"The target is not empty and is not a copy of this source: its event {seq} differs.",
+            f"The target is not empty and is not a copy of this source: its event {head.seq} differs.",
             hint="Choose a new file or another space; if the copy was written to, use it instead of the source.",
         )
-    return Anchor(seq=seq, hash=head.hash)
+    return head
+
+
+def head_of(ledger: Ledger, seq: int) -> Anchor:
+    """Return the head of a log as it was at a sequence number."""
+    event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
+    return Anchor(seq=seq, hash=event.hash) if event else Anchor(seq=0, hash=GENESIS)
 
 
 def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, part: int = PART) -> Anchor:
@@ -84,18 +87,11 @@ def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, par
     total = source.sequence()
     while (piece := part_of(source, head, part)).entries:
         target.append(piece)
-        head = end_of(piece)
+        last = piece.entries[-1].event
+        head = Anchor(seq=last.seq, hash=last.hash)
         total = max(total, head.seq)
         told("Copying events", head.seq, total)
     return head
-
-
-def end_of(part: LedgerPart) -> Anchor:
-    """Return the head of a log that ends with a part."""
-    if not part.entries:
-        return part.after
-    last = part.entries[-1].event
-    return Anchor(seq=last.seq, hash=last.hash)
 
 
 def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
@@ -151,18 +147,12 @@ def _copy_outcomes(source: Ledger, target: Ledger) -> None:
 
 def _paired(ours: Iterator[Record], theirs: Iterator[Record]) -> Iterator[tuple[Record | None, Record | None]]:
     """Yield the differing records of two sequences ordered by table and key; `None` for a missing record."""
-    left, right = next(ours, None), next(theirs, None)
-    while left or right:
-        if right is None or (left and _place(left) < _place(right)):
-            yield left, None
-            left = next(ours, None)
-        elif left is None or _place(right) < _place(left):
-            yield None, right
-            right = next(theirs, None)
-        else:
-            if left != right and _content(left) != _content(right):
-                yield left, right
-            left, right = next(ours, None), next(theirs, None)
+    sides = (zip(repeat(side), records) for side, records in enumerate((ours, theirs)))
+    for _, group in groupby(heapq.merge(*sides, key=_place), key=_place):
+        pair = dict(group)
+        left, right = pair.get(0), pair.get(1)
+        if left is None or right is None or (left != right and _content(left) != _content(right)):
+            yield left, right
 
 
 def _compared(source: Ledger, target: Ledger, told: Told) -> dict[str, int]:
@@ -191,7 +181,9 @@ def _difference(ours: Record | None, theirs: Record | None) -> Exception:
     )
 
 
-def _place(record: Record) -> tuple[int, str]:
+def _place(one: tuple[int, Record]) -> tuple[int, str]:
+    """Return the place of a record of one side in the order of its sequence."""
+    _, record = one
     return _OUTCOMES.index(record.table), record.row[_KEYS[record.table]]
 
 

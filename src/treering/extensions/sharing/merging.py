@@ -1,6 +1,7 @@
 """Compare and merge two spaces that diverged."""
 
 import heapq
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -19,6 +20,7 @@ from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.core.writing.merging import Incoming, Merged, Parent
 from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, root_of, same_words
+from treering.extensions.sharing.copying import head_of
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import collecting_seldom
@@ -170,14 +172,9 @@ def _shared(one: Ledger, other: Ledger) -> Anchor:
     """Return the last event that two logs have in common, as copies of one have."""
     if log_name(one) != log_name(other):
         return Anchor(seq=0, hash=GENESIS)
-    low, high = 0, min(one.sequence(), other.sequence())
-    while low < high:
-        middle = (low + high + 1) // 2
-        if head_of(one, middle) == head_of(other, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return head_of(other, low)
+    both = range(1, min(one.sequence(), other.sequence()) + 1)
+    # Once two logs differ, all their later heads differ.
+    return head_of(other, bisect(both, False, key=lambda seq: head_of(one, seq) != head_of(other, seq)))
 
 
 def _merged_from(target: Ledger, source: Ledger) -> frozenset[str]:
@@ -323,12 +320,6 @@ def _brings_branches(entry: MergeEntry) -> bool:
         known_branches(item.payload) if isinstance(item, Source) else {} for item in (entry.before, entry.after)
     )
     return bool(after.keys() - before.keys())
-
-
-def head_of(ledger: Ledger, seq: int) -> Anchor:
-    """Return the head of a log as it was at a sequence number."""
-    event = next(ledger.events(after=seq - 1, limit=1), None) if seq else None
-    return Anchor(seq=seq, hash=event.hash) if event else Anchor(seq=0, hash=GENESIS)
 
 
 def log_name(ledger: Ledger) -> str:

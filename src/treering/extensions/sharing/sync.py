@@ -30,13 +30,13 @@ from treering.extensions.sharing.bundles import (
     unpacked,
     written,
 )
+from treering.extensions.sharing.copying import head_of
 from treering.extensions.sharing.depots import MANIFEST, Depot, Files, depot_at, warnings_of
 from treering.extensions.sharing.merging import (
     Erasing,
     MergeReport,
     entries,
     erase_only,
-    head_of,
     log_name,
     receive,
     waiting_patches,

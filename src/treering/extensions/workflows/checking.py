@@ -55,13 +55,13 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnv
     """
     written, rest = split(data)
     problems: list[_Problem] = []
-    header, declared = _header(rest, problems)
+    header = _header(rest, problems)
     readings = [_checked(position, entry, types) for position, entry in enumerate(written, 1)]
     for reading in readings:
         problems += reading.problems
     problems += _of_names(readings)
     mentions = [reading.mentions for reading in readings]
-    problems += _unresolved(mentions, declared, known)
+    problems += _unresolved(mentions, header, known)
     _refuse(problems)
     nodes = tuple(node for reading in readings for node in reading.nodes)
     return Workflow(nodes, header)
@@ -69,16 +69,7 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnv
 
 def verify(workflow: Workflow, known: WorkflowEnvironment) -> None:
     """Check a workflow again in the current environment. Raises `InvalidInput` like `from_data`."""
-    header = workflow.header
-    declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
-    _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))
-
-
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    endpoints: tuple[str, ...]
-    presets: tuple[str, ...]
-    variables: tuple[str, ...]
+    _refuse(_unresolved([node.mentions for node in workflow.nodes], workflow.header, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +136,23 @@ def _template(text: str) -> Template:
         return Template()  # the error is reported for the field itself
 
 
-def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Header, _Declared]:
-    """Return the header, and its names even if it has other problems."""
-    for name in _names(rest.get("variables")):
+def _header(rest: Mapping[str, object], problems: list[_Problem]) -> Header:
+    """Return the header; if it has problems, one with the declared names and no values."""
+    for name in _names(rest, "variables"):
         if not NAME.fullmatch(name) or NUMBERED.fullmatch(name) or name in CHAT_VARIABLES:
             what = "the name is already used" if NAME.fullmatch(name) else "use letters, digits and underscores"
             problems.append(_problem(f"variables.{name}", f"a variable cannot have this name: {what}"))
-    declared = _Declared(*(_names(rest.get(key)) for key in ("endpoints", "presets", "variables")))
     try:
-        return Header.model_validate(dict(rest)), declared
+        return Header.model_validate(dict(rest))
     except ValidationError as error:
         problems += field_problems("", error, Header)
-        return Header(), declared
+        declared: dict[str, Any] = {key: _names(rest, key) for key in ("endpoints", "presets", "variables")}
+        return Header.model_construct(**declared)
 
 
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, Mapping) else ()
+def _names(rest: Mapping[str, object], key: str) -> dict[str, None]:
+    value = rest.get(key)
+    return dict.fromkeys(map(str, value)) if isinstance(value, Mapping) else {}
 
 
 def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
@@ -170,7 +162,7 @@ def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
             yield _problem(f"{reading.mentions.where}, id", f"{seen[reading.id]} nodes have the id {reading.id!r}")
 
 
-def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
+def _unresolved(mentions: Sequence[Mentions], declared: Header, known: WorkflowEnvironment) -> Iterator[_Problem]:
     for position, one in enumerate(mentions, 1):
         if one.remembers and not known.chat:
             yield _problem(
@@ -186,7 +178,7 @@ def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Workfl
             yield from _wrong_endpoint(one, declared, known)
 
 
-def _variables(position: int, one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> list[str]:
+def _variables(position: int, one: Mentions, declared: Header, known: WorkflowEnvironment) -> list[str]:
     """Return the variables that a node may use."""
     return [
         *one.own,
@@ -216,7 +208,7 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
     return f"unknown variable {{{name}}}. {(nearest(name, variables) if variables else '')}".strip()
 
 
-def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
+def _wrong_endpoint(one: Mentions, declared: Header, known: WorkflowEnvironment) -> Iterator[_Problem]:
     presets = [*declared.presets, *known.presets]
     if one.preset and one.preset not in presets:
         which = nearest(one.preset, presets) if presets else "None is given."

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -121,8 +121,8 @@ class DiscussionConfig(_Part):
     @property
     def settings(self) -> DiscussionSettings:
         """The settings of the discussions. Raises `InvalidInput` for numbers that do not fit together."""
-        given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        return DiscussionSettings(**given)
+        given = {one.name: getattr(self, one.name, None) for one in fields(DiscussionSettings)}
+        return DiscussionSettings(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def own_prompt(self) -> bool:
@@ -141,20 +141,7 @@ class DiscussionConfig(_Part):
         if self.prompt or self.system_prompt:
             text = self.prompt or DEFAULT_PROMPTS.memories.text
             own["memories"] = WrittenPrompt(prompt=text, system_prompt=self.system_prompt).read
-        defaults = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
-        return Prompts(**{**defaults, **own})
-
-
-_SETTINGS = (
-    "chunk_tokens",
-    "max_messages",
-    "lookback",
-    "max_output_tokens",
-    "condense_every",
-    "condense_after",
-    "state",
-    "summary",
-)
+        return replace(DEFAULT_PROMPTS, **own)
 
 
 def read_config(path: Path) -> DiscussionConfig:

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import uuid4
 
@@ -88,7 +89,7 @@ def memory_access(
         client=client,
         session_id=_session_of(state, deps, caller.session_id if caller else None),
         agent_type=who,
-        profile=_with_settings(profile or _own_profile(client), config),
+        profile=_with_settings(profile or _profile_of(None, client.agent_type, client.config), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
     )
 
@@ -195,11 +196,6 @@ def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> Agen
     return config.profile(agent_type) if agent_type in config.profiles else None
 
 
-def _own_profile(client: MemorySystemClient) -> AgentProfile | None:
-    own = client.agent_type
-    return client.config.profile(own) if own in client.config.profiles else None
-
-
 def _with_settings(profile: AgentProfile | None, config: MemoryConfig | None) -> AgentProfile | None:
     """Return a profile with an agent's own retrieval settings as defaults."""
     explicit = config.retrieval.model_fields_set if config else set()
@@ -289,47 +285,8 @@ async def retrieve_memory(
         Memories, best first, each with content, metadata, similarity and timestamp.
     """
     access = memory_access(deps=ctx.deps)
-    return [] if access is None else await _retrieved(access, query, top_k, filters)
-
-
-async def store_memory(
-    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
-) -> dict[str, Any]:
-    """Store a memory for later tasks.
-
-    Args:
-        ctx: The context of the run.
-        content: The text to remember.
-        metadata: More about it, such as tags.
-        importance: Its importance, from 0.0 to 1.0.
-
-    Returns:
-        Whether it was stored, and the id of the memory or the reason why not.
-    """
-    access = memory_access(deps=ctx.deps)
-    return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
-
-
-for _tool in (retrieve_memory, store_memory):
-    # An object with `deps`. Pydantic AI needs its own context type, which is not imported here, or no annotation.
-    del _tool.__annotations__["ctx"]
-
-
-def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
-    """Return both tools for dependencies, as functions without a context, for frameworks without tool contexts."""
-    return [_bound(tool, _Context(deps)) for tool in (retrieve_memory, store_memory)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """The context of a tool: an object with the agent's dependencies, such as Pydantic AI's `RunContext`."""
-
-    deps: Any
-
-
-async def _retrieved(
-    access: MemoryAccess, query: str, top_k: int, filters: dict[str, Any] | None
-) -> list[dict[str, Any]]:
+    if access is None:
+        return []
     memories = await access.client.retrieve(
         query,
         min(max(top_k, 1), MOST_RETRIEVED),
@@ -348,9 +305,23 @@ async def _retrieved(
     ]
 
 
-async def _stored(
-    access: MemoryAccess, content: str, metadata: dict[str, Any] | None, importance: float
+async def store_memory(
+    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
 ) -> dict[str, Any]:
+    """Store a memory for later tasks.
+
+    Args:
+        ctx: The context of the run.
+        content: The text to remember.
+        metadata: More about it, such as tags.
+        importance: Its importance, from 0.0 to 1.0.
+
+    Returns:
+        Whether it was stored, and the id of the memory or the reason why not.
+    """
+    access = memory_access(deps=ctx.deps)
+    if access is None:
+        return {"success": False, "reason": NO_CLIENT}
     own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
     if access.session_id is not None:
         own["session_id"] = access.session_id
@@ -359,15 +330,21 @@ async def _stored(
     try:
         memory_id = await access.client.store(content, {**others, **own})
     except TreeringError as error:
-        return _not_stored(error.message)
+        return {"success": False, "reason": error.message}
     return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}
 
 
-def _not_stored(reason: str) -> dict[str, Any]:
-    return {"success": False, "reason": reason}
+for _tool in (retrieve_memory, store_memory):
+    # An object with `deps`. Pydantic AI needs its own context type, which is not imported here, or no annotation.
+    del _tool.__annotations__["ctx"]
 
 
-def _bound(tool: Callable[..., Coroutine[Any, Any, Any]], context: _Context) -> Callable[..., Coroutine[Any, Any, Any]]:
+def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
+    """Return both tools for dependencies, as functions without a context, for frameworks without tool contexts."""
+    return [_bound(tool, SimpleNamespace(deps=deps)) for tool in (retrieve_memory, store_memory)]
+
+
+def _bound(tool: Callable[..., Coroutine[Any, Any, Any]], context: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return a tool without its context, in its parameters and its description."""
 
     @wraps(tool)

@@ -355,6 +355,8 @@ def content_of(source: Source) -> str:
 
 _HOME = "/session"
 _NESTED = ">"
+DIGESTED = "~"
+"""The prefix of a part of a scope or an origin that is a digest."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
@@ -404,4 +406,4 @@ def scope_of(session_id: str | None) -> str:
 
 def scope_part(text: str) -> str:
     """Return an id as one part of a scope. An id that cannot be one is replaced by a digest of it."""
-    return text if _PLAIN.fullmatch(text) else f"~{digest(text)}"
+    return text if _PLAIN.fullmatch(text) else f"{DIGESTED}{digest(text)}"

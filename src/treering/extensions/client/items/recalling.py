@@ -155,7 +155,7 @@ _CANDIDATES_PER_MEMORY = 2
 _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
 
 _MOST_UNRELATED = 500
-"""The maximum number of passages or memories compared with a query in addition to search results."""
+"""The maximum number of passages or memories that are listed, or compared with a query besides search results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        return RetrievedMemories(_listed(engine, request))
+        return RetrievedMemories(newest_memories(engine, request.reach)[: request.limit])
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
     searching = retrieval(
@@ -208,17 +208,17 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
             far += _unrelated(engine, question, request.reach, like, candidates)
         near += _ranked_behind(near, far)
     near = [one for one in near if one.similarity >= request.min_similarity]
-    ranked = weighed(near, _weighing(engine, request))
+    ranked, not_used = weighed(near, _weighing(engine, request))
     trace: dict[str, Any] = {
         "candidates": len(candidates),
         "below_min_similarity": max(0, len(candidates) - len(near)),
         "switches": list(request.switches.names),
-        "warnings": [*warnings_of(question), *ranked.warnings],
-        "not_used": list(ranked.not_used),
+        "warnings": [*warnings_of(question)],
+        "not_used": [*not_used],
     }
     query = LineQuery(request.query, engine.quick)
-    replaced = replaced_memories(engine, ranked.memories)
-    ordered = _current_first(engine, ranked.memories, replaced, request)[: request.limit]
+    replaced = replaced_memories(engine, ranked)
+    ordered = _current_first(engine, ranked, replaced, request)[: request.limit]
     items = [
         replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
         for one in ordered
@@ -298,11 +298,10 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(index_text(text).split()))
 
 
-def _listed(engine: Engine, request: MemoryQuery) -> list[MemoryItem]:
-    """Return the newest memories in reach, newest first."""
-    visible = (one for one in _newest(engine, request.reach).values() if is_visible(one, request.reach))
-    items = sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
-    return items[: request.limit]
+def newest_memories(engine: Engine, reach: Reach) -> list[MemoryItem]:
+    """Return the memories in reach, newest first, of the memories that were stored last."""
+    visible = (one for one in _newest(engine, reach).values() if is_visible(one, reach))
+    return sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -353,8 +352,8 @@ def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) ->
 
 
 def _newest(engine: Engine, reach: Reach) -> dict[str, Source]:
-    """Read the newest memories in the scopes of a reach."""
-    where = _of_ledger(reach.where)
+    """Read the newest active memories in the scopes of a reach."""
+    where = And((_of_ledger(reach.where), Compare("status", "eq", "active")))
     selection = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
     return {one.id: one for one in engine.ledger.select(selection) if isinstance(one, Source)}
 

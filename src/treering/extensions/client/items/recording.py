@@ -1,6 +1,6 @@
 """Recording: from the input of a host to the operations that write it, one source for each memory, with links."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -92,12 +92,7 @@ class KeyedMemory:
     @property
     def id(self) -> str:
         """The id of the stored memory, which is the same in every process."""
-        return keyed_id(self.key)
-
-
-def keyed_id(key: str) -> str:
-    """Return the id of a memory with a key."""
-    return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{key}")))
+        return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{self.key}")))
 
 
 def entry_of(
@@ -149,13 +144,8 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
         raise InvalidInput(problem, hint="Correct the metadata, and store it again.") from error
 
 
-def operations_of(
-    engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str], keyed: Callable[[str], str | None]
-) -> list[Operation]:
-    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only.
-
-    `keyed` returns the current memory under the origin of a key, which the next one under that key replaces.
-    """
+def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
+    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only."""
     existing = {*known, *(entry.id for entry in entries)}
     creating: list[Operation] = [
         Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
@@ -166,21 +156,21 @@ def operations_of(
         for link, target in related_ids(entry.metadata)
         if target in existing and target != entry.id
     ]
-    return [*creating, *linking, *_replacing(entries, keyed)]
+    return [*creating, *linking, *_replacing(engine.ledger, entries)]
 
 
-def _replacing(entries: Sequence[MemoryEntry], keyed: Callable[[str], str | None]) -> Iterator[Operation]:
+def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Operation]:
     """Link each entry with a key to the memory before it under that key."""
     current: dict[str, str] = {}
     for entry in entries:
         if root := entry.key_origin:
-            before = current.get(root) or keyed(root)
+            before = current.get(root) or _current_under(ledger, root)
             if before and before != entry.id:
                 yield AddLink(link=Link(type="supersedes", source=entry.id, target=before))
             current[root] = entry.id
 
 
-def current_under(ledger: Ledger, origin: str) -> str | None:
+def _current_under(ledger: Ledger, origin: str) -> str | None:
     """Return the newest active memory under the origin of a key, in whatever session."""
     where = And((Compare("origin", "prefix", origin), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))

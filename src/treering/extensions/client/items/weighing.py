@@ -5,7 +5,7 @@ Each factor is a round number; none was tuned. Scores are relative to the best r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import prod, sqrt
 from typing import Any
@@ -56,17 +56,11 @@ class Weighing:
     """Returns the visible memories among some ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Candidates, best first, and steps that were skipped."""
+def weighed(candidates: Sequence[FoundMemory], by: Weighing) -> tuple[list[FoundMemory], tuple[str, ...]]:
+    """Rank candidates by priorities, importance and the enabled switches.
 
-    memories: tuple[FoundMemory, ...]
-    not_used: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
-
-
-def weighed(candidates: Sequence[FoundMemory], by: Weighing) -> Ranked:
-    """Rank candidates by priorities, importance and the enabled switches."""
+    Return them, best first, and the steps that were skipped.
+    """
     on = by.switches
     ranked = _sorted(_times(one, _standing_factor(one, by)) for one in candidates)
     not_used: tuple[str, ...] = ()
@@ -82,7 +76,7 @@ def weighed(candidates: Sequence[FoundMemory], by: Weighing) -> Ranked:
         ranked = _by_marginal_relevance(ranked)
     if on.enable_cross_reference_expansion:
         ranked = _with_references(ranked, by)
-    return Ranked(tuple(ranked), not_used)
+    return ranked, not_used
 
 
 def _standing_factor(one: FoundMemory, by: Weighing) -> float:

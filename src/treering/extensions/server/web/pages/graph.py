@@ -89,22 +89,21 @@ def draw_graph(centre: GraphNode, others: Sequence[GraphNode]) -> GraphDrawing:
     for node in others:
         children.setdefault(node.via, []).append(node)
     first = children.get(centre.id, [])
-    sides = {-1: [one for one in first if one.inward], 1: [one for one in first if not one.inward]}
-    placed: dict[str, tuple[int, float]] = {}
-    rows = max(*(_place(children, side, sign, placed) for sign, side in sides.items()), 1)
-    for side in sides.values():
-        _centre_side(side, children, placed, rows)
-    placed[centre.id] = (0, (rows - 1) / 2)
+    left = _side(children, [one for one in first if one.inward], -1)
+    right = _side(children, [one for one in first if not one.inward], 1)
+    rows = max(left[1], right[1], 1)
+    placed: dict[str, tuple[int, float]] = {centre.id: (0, (rows - 1) / 2)}
+    for places, count in (left, right):
+        # The shorter side is centered on the longer one.
+        placed |= {identity: (column, row + (rows - count) / 2) for identity, (column, row) in places.items()}
     return _drawn([centre, *others], placed, rows)
 
 
-def _place(
-    children: Mapping[str, Sequence[GraphNode]],
-    roots: Sequence[GraphNode],
-    sign: int,
-    placed: dict[str, tuple[int, float]],
-) -> int:
-    """Assign a column and a row to each node of one side; return the number of rows."""
+def _side(
+    children: Mapping[str, Sequence[GraphNode]], roots: Sequence[GraphNode], sign: int
+) -> tuple[dict[str, tuple[int, float]], int]:
+    """Return by id the column and the row of each node of one side, and the number of rows."""
+    placed: dict[str, tuple[int, float]] = {}
     row = 0
 
     def place(node: GraphNode, depth: int) -> float:
@@ -119,27 +118,7 @@ def _place(
 
     for root in roots:
         place(root, 1)
-    return row
-
-
-def _centre_side(
-    roots: Sequence[GraphNode],
-    children: Mapping[str, Sequence[GraphNode]],
-    placed: dict[str, tuple[int, float]],
-    rows: int,
-) -> None:
-    """Move the nodes of a side down, so that the shorter side is centered on the longer one."""
-    members, waiting = list[str](), list(roots)
-    while waiting:
-        node = waiting.pop()
-        members.append(node.id)
-        waiting += children.get(node.id, ())
-    if not members:
-        return
-    spare = (rows - 1 - max(placed[identity][1] for identity in members)) / 2
-    for identity in members:
-        column, row = placed[identity]
-        placed[identity] = (column, row + spare)
+    return placed, row
 
 
 def _drawn(nodes: Sequence[GraphNode], placed: Mapping[str, tuple[int, float]], rows: int) -> GraphDrawing:

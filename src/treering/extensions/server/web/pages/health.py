@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.patch import PatchRecord
@@ -17,40 +16,37 @@ _LISTED = 50
 _REVIEWED = 20
 _FINDINGS = 200
 _WAITS = "Candidates"
-_KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
+_KINDS: Sequence[tuple[str, str, str, Sequence[str], Sequence[str]]] = (
     (
         "Stale",
         "Its evidence has changed or is gone.",
         "Open it to see which evidence changed. If the words still exist elsewhere, this finds them:",
         ("treering", "lint", "repair", "--apply"),
-        {"statuses": ("stale",)},
-        {},
+        ("stale",),
     ),
     (
         "Contested",
         "Another statement contradicts it, or someone disputes it.",
         "Decide which one is right, and replace the other:",
         ("treering", "crystallize", "OLD_ID", "--by", "NEW_ID"),
-        {"statuses": ("contested",)},
-        {},
+        ("contested",),
     ),
     (
         "Expired",
         "Its validity has expired.",
         "Archive it, or extend its validity:",
         ("treering", "crystallize", "ID", "--status", "archived"),
-        {},
-        {"expired": True},
+        (),
     ),
     (
         _WAITS,
         "It is not confirmed yet.",
         "Promote those with valid evidence:",
         ("treering", "crystallize", "--mode", "promote", "ID"),
-        {"statuses": ("candidate",)},
-        {},
+        ("candidate",),
     ),
 )
+"""Kinds of problems: name, meaning, what to do, with which command, and statuses; without one, expired entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +92,11 @@ def health(view: PageView) -> Rendered:
 
 
 def _issue(
-    view: PageView,
-    name: str,
-    meaning: str,
-    mending: str,
-    command: Sequence[str],
-    given: dict[str, Any],
-    options: dict[str, Any],
+    view: PageView, name: str, meaning: str, mending: str, command: Sequence[str], statuses: Sequence[str]
 ) -> HealthIssue:
-    selection = {"type": "knowledge", **given}
-    return HealthIssue(
-        name=name,
-        meaning=meaning,
-        mending=mending,
-        command=command,
-        found=view.perform(OBJECTS, selection, descend=True, limit=_LISTED, **options),
-        is_wrong=name != _WAITS,
-    )
+    selection = {"type": "knowledge", "statuses": statuses}
+    listed = view.perform(OBJECTS, selection, descend=True, limit=_LISTED, expired=not statuses)
+    return HealthIssue(name, meaning, mending, command, listed, is_wrong=name != _WAITS)
 
 
 def _waiting(view: PageView, record: PatchRecord) -> WaitingPatch:

@@ -1,7 +1,7 @@
 """The timeline of changes, the work, and a live view of stored and recalled objects."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
@@ -157,15 +157,12 @@ def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
     first, last = min(times), max(times)
     step = next((step for step in _STEPS if (last - first) / step <= _BARS - 1), _STEPS[-1])
     start = _floor(first, step)
-    counts = Counter(
-        (int((when - start) / step), class_of(change)) for when, change in zip(times, changes, strict=True)
-    )
-    number = int((last - start) / step) + 1
-    width = WIDTH / max(number, 12)
-    sums = _sums(counts)
+    places = [int((when - start) / step) for when in times]
+    counts, sums = Counter(zip(places, map(class_of, changes), strict=True)), Counter(places)
+    width = WIDTH / max(max(places) + 1, 12)
     most = _tallest(sums)
     return TimelineDrawing(
-        bars=_bars(counts, number, most, width),
+        bars=_bars(counts, sums, most, width),
         cut=[
             CutBar(round(place * width, 1), round(width * 0.8, 1), _moment_text(start + place * step, step), count)
             for place, count in sorted(sums.items())
@@ -178,12 +175,11 @@ def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
     )
 
 
-def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, width: float) -> list[Bar]:
+def _bars(counts: Mapping[tuple[int, ChangeClass], int], sums: Mapping[int, int], most: int, width: float) -> list[Bar]:
     bars = []
-    for place in range(number):
+    for place, whole in sorted(sums.items()):
         top = float(HEIGHT)
         # The parts of a cut bar have the same shares as in the whole bar.
-        whole = sum(counts.get((place, kind), 0) for kind in _KINDS)
         unit = (HEIGHT - 4) / max(most, whole)
         for kind in _KINDS:
             height = counts.get((place, kind), 0) * unit
@@ -193,14 +189,7 @@ def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, wi
     return bars
 
 
-def _sums(counts: dict[tuple[int, ChangeClass], int]) -> dict[int, int]:
-    sums = Counter[int]()
-    for (place, _), count in counts.items():
-        sums[place] += count
-    return sums
-
-
-def _tallest(sums: dict[int, int]) -> int:
+def _tallest(sums: Mapping[int, int]) -> int:
     """Return the count of the tallest uncut bar, so that a few much taller ones do not flatten the rest."""
     ordered = sorted(sums.values())
     usual = ordered[int(_USUAL * (len(ordered) - 1))]
