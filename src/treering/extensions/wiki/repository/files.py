@@ -11,8 +11,15 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Source
 from treering.core.scope import lineage
-from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, comment_at_top, entries_of
-from treering.extensions.wiki.repository.prose import Words, cut, first_paragraph, words_of
+from treering.extensions.wiki.repository.api_entries import (
+    ApiEntry,
+    CitedSpan,
+    SourceLines,
+    entries_of,
+    module_doc,
+    outline_of,
+)
+from treering.extensions.wiki.repository.prose import Words, cut, words_of
 from treering.extensions.wiki.repository.sections import behind_matter, headings_of
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
@@ -196,6 +203,7 @@ def _file(source: Source, path: str) -> WikiFile:
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)
+    outline = outline_of(text, path) if code else None
     return WikiFile(
         path=path,
         source_id=source.id,
@@ -205,16 +213,15 @@ def _file(source: Source, path: str) -> WikiFile:
         commit=first.commit if first else None,
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
-        purpose=_purpose(text, code) if code else (),
-        entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
+        purpose=_purpose(module_doc(outline)) if outline else (),
+        entries=entries_of(text, outline) if outline and role in ("code", "example") else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
         package=_text(source.metadata, "package"),
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
-    comment = first_paragraph(comment_at_top(text.lines, code.family))
+def _purpose(comment: str) -> tuple[Words, ...]:
     return tuple(cut(words_of(comment), _PURPOSE_CHARS)) if not _ADDRESS.fullmatch(comment) else ()
 
 

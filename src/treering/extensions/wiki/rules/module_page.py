@@ -22,8 +22,8 @@ MAX_DRAWN = 6
 MAX_SIGNATURE_CHARS = 90
 MAX_NAMES = 5
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "__new__"})
-_WITH_SIGNATURE = frozenset({"function", "method", "property"})
-_TYPES = ("class", "interface", "struct", "enum")
+_WITH_SIGNATURE = frozenset({"function", "macro", "method", "property"})
+_TYPES = ("class", "interface", "trait", "struct", "enum")
 
 
 def write_module(body: PageBody, part: CodePart) -> None:
