@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from treering.extensions.code.parsing.outline import outline
 from treering.extensions.wiki.files.links import quoted_path, unquoted
 from treering.extensions.wiki.repository.prose import first_paragraph, first_sentence, words_of
-from treering.extensions.wiki.repository.sections import blocks_of, headings_of
+from treering.extensions.wiki.repository.sections import blocks_of, outline_document
 from treering.extensions.wiki.repository.signatures import after_name, shortened
 from treering.extensions.wiki.rules.markdown import paragraph_start, plain, shown
 
@@ -174,19 +174,19 @@ def test_words_of_a_stored_text_are_no_markup(text):
 
 def test_headings_in_code_are_no_headings():
     lines = ["", "# One", "", "```", "# not one", "```", "", "Two", "---", ""]
-    assert [(one.level, one.text) for one in headings_of(lines, "README.md")] == [(1, "One"), (2, "Two")]
+    assert [(one.level, one.name) for one in outline_document(lines, "README.md").headings] == [(1, "One"), (2, "Two")]
 
 
 def test_headings_of_asciidoc_are_marked_or_underlined():
     lines = ["", "= image:a.svg[Logo] Book", "", "== Build", "", "----", "== no title", "----", "", "Used", "----", ""]
     lines += [".Fedora", "====", "x", "===="]
-    found = [(one.level, one.text) for one in headings_of(lines, "README.asciidoc")]
+    found = [(one.level, one.name) for one in outline_document(lines, "README.asciidoc").headings]
     assert found == [(1, "Book"), (2, "Build"), (2, "Used")]
 
 
 def test_headings_of_restructured_text_are_as_deep_as_their_rulers_come():
     lines = ["", "====", "Book", "====", "", "Part", "----", "", "Thing", "`````", "", "Other", "-----", "", "x::", ""]
-    found = [(one.level, one.text) for one in headings_of(lines, "README.rst")]
+    found = [(one.level, one.name) for one in outline_document(lines, "README.rst").headings]
     assert found == [(1, "Book"), (2, "Part"), (3, "Thing"), (2, "Other")]
 
 

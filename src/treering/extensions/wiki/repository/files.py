@@ -20,7 +20,7 @@ from treering.extensions.wiki.repository.api_entries import (
     outline_of,
 )
 from treering.extensions.wiki.repository.prose import Words, cut, words_of
-from treering.extensions.wiki.repository.sections import behind_matter, headings_of
+from treering.extensions.wiki.repository.sections import heading_text, outline_document
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.code_names import CodeFile, code_file, read_use
@@ -228,14 +228,15 @@ def _purpose(comment: str) -> tuple[Words, ...]:
 def _title(source: Source, path: str, text: SourceLines) -> str:
     """Return the title of a file: its first heading, else the title of its source, else its name."""
     if any(part.role == "prose" for part in source.segments[:2]):
-        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], path)), None)
+        outline = outline_document(text.lines[:_TITLE_LINES], path)
+        heading = next(iter(outline.headings), None)
         # A heading without text of its own appears only in the heading path of the next one.
-        above = _headings_above(source, text, heading.first if heading else 0)
+        above = _headings_above(source, text, heading.start + 1 if heading else 0)
         if heading and heading.level == 1 and not above:
-            return heading.text
+            return heading_text(heading)
         if above:
             return above
-        matter = (line for line in text.lines[: behind_matter(text.lines)] if line.startswith("title:"))
+        matter = (line for line in text.lines[: outline.matter + 1] if line.startswith("title:"))
         if title := next(matter, "").partition(":")[2].strip(" \"'"):
             return title
     headings = (part.heading for part in source.segments if part.role != "data")
