@@ -14,6 +14,7 @@ from treering.core.objects import Source
 from treering.extensions.code.format import OUTLINES
 from treering.extensions.code.parsing.languages import comment_text, docstring_at
 from treering.extensions.code.parsing.outline import CodeOutline, Symbol
+from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.prose import Words, first_paragraph, first_sentence
 from treering.extensions.wiki.repository.signatures import after_name
 
@@ -34,16 +35,6 @@ _FOR_TOOLS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class CitedSpan:
-    """Cited lines of a file, the segment they begin in, and the hash of their text."""
-
-    first: int
-    last: int
-    segment_id: str
-    content_hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class ApiEntry:
     """A definition. `name` is qualified; `rest` is the signature after the name."""
 
@@ -52,7 +43,7 @@ class ApiEntry:
     rest: str
     doc: tuple[Words, ...]
     public: bool
-    lines: CitedSpan
+    lines: LineCitation
 
     @property
     def owner(self) -> str:
@@ -70,6 +61,7 @@ class SourceLines:
     """The lines of a source, read from its segments; lines outside of segments are empty."""
 
     source: Source
+    path: str
 
     @cached_property
     def spans(self) -> tuple[tuple[Lines, Segment], ...]:
@@ -87,16 +79,26 @@ class SourceLines:
                 found[place.start + at] = line
         return found
 
-    def cite(self, first: int, last: int) -> CitedSpan | None:
+    def cite(self, first: int, last: int) -> LineCitation | None:
         """Return a citation of lines within one segment, or `None` if no segment contains the first."""
         for place, part in self.spans:
             if place.start <= first <= place.end:
                 end = min(last, place.end)
                 if (first, end) == (place.start, place.end):
-                    return CitedSpan(first, end, part.segment_id, part.hash)
+                    return self._citation(first, end, place, part, part.hash)
                 text = "\n".join(self.lines[first : end + 1])
-                return CitedSpan(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
+                return self._citation(first, end, place, part, segment_hash(text, salt=self.source.salt))
         return None
+
+    def cite_segment(self, segment_id: str) -> LineCitation | None:
+        """Return a citation of a segment, or `None` if it is not in the source."""
+        for place, part in self.spans:
+            if part.segment_id == segment_id:
+                return self._citation(place.start, place.end, place, part, part.hash)
+        return None
+
+    def _citation(self, first: int, last: int, place: Lines, part: Segment, text_hash: str) -> LineCitation:
+        return LineCitation(self.path, first, last, place.commit, text_hash, self.source.id, part.segment_id)
 
 
 def outline_of(text: SourceLines, path: str) -> CodeOutline | None:
@@ -116,7 +118,7 @@ def entries_of(text: SourceLines, outline: CodeOutline) -> tuple[ApiEntry, ...]:
         is_secondary = any(map(_SECONDARY.fullmatch, _decorators(text.lines, symbol)))
         (secondary if is_secondary else entries).setdefault(name, entry)
     merged = {**secondary, **entries}  # such as overloads in a protocol, without an implementation
-    ordered = sorted(merged.values(), key=lambda one: one.lines.first)[:MOST_ENTRIES]
+    ordered = sorted(merged.values(), key=lambda one: one.lines.first_line)[:MOST_ENTRIES]
     return tuple(_public_with_owner({one.name: one for one in ordered}))
 
 
@@ -192,7 +194,7 @@ def _public_with_owner(entries: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
         yield replace(entry, public=False) if hidden else entry
 
 
-def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
+def assigned_at(text: SourceLines, name: str) -> LineCitation | None:
     """Return the top-level line that assigns a name, such as `session = LocalProxy(…)`."""
     sought = re.compile(
         rf"(?:(?:export|declare|const|let|var|type|static|pub)\s+)*{re.escape(name)}\s*(?::[^=].*|=(?!=).*)"

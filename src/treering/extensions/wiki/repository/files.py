@@ -11,9 +11,9 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Source
 from treering.core.scope import lineage
+from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.api_entries import (
     ApiEntry,
-    CitedSpan,
     SourceLines,
     entries_of,
     module_doc,
@@ -44,9 +44,8 @@ class WikiFile:
     language: str
     code: CodeFile | None
     """Its name in links of code; `None` if it is not code."""
-    commit: str | None
     last_line: int
-    head: CitedSpan | None
+    head: LineCitation | None
     """Its first segment; `None` if the file is empty."""
     purpose: tuple[Words, ...] = ()
     """The description at its top."""
@@ -136,7 +135,7 @@ def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | N
         item = ledger.get(file.source_id, as_of=sequence)
     except NotFound:
         return None
-    return SourceLines(item) if isinstance(item, Source) else None
+    return SourceLines(item, file.path) if isinstance(item, Source) else None
 
 
 def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
@@ -196,7 +195,7 @@ def _folders(ledger: Ledger, scope: str) -> list[str]:
 
 
 def _file(source: Source, path: str) -> WikiFile:
-    text = SourceLines(source)
+    text = SourceLines(source, path)
     language = _text(source.metadata, "language")
     code = code_file(language, path)
     role = role_of(source)
@@ -210,7 +209,6 @@ def _file(source: Source, path: str) -> WikiFile:
         role=role,
         language=language,
         code=code,
-        commit=first.commit if first else None,
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
         purpose=_purpose(module_doc(outline)) if outline else (),

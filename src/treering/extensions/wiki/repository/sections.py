@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
+from treering.extensions.wiki.pages import LineCitation
+from treering.extensions.wiki.repository.api_entries import SourceLines
 from treering.extensions.wiki.repository.prose import words_of
 from treering.sources.reading.lines import Heading, MarkupOutline, is_asciidoc, restructured_outline
 from treering.sources.reading.text import outline_markdown
@@ -178,8 +179,8 @@ class DocumentSection:
 
     headings: tuple[str, ...]
     blocks: tuple[DocumentBlock, ...]
-    lines: CitedSpan
-    cites: tuple[tuple[int, CitedSpan], ...]
+    lines: LineCitation
+    cites: tuple[tuple[int, LineCitation], ...]
     """The citation of each block, by its first line."""
 
     @property
@@ -197,18 +198,17 @@ class DocumentSection:
         """Its first code block."""
         return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
 
-    def cite(self, block: DocumentBlock) -> CitedSpan:
+    def cite(self, block: DocumentBlock) -> LineCitation:
         """Return the citation of a block."""
         return dict(self.cites).get(block.first, self.lines)
 
 
 def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     """Return the sections of a document that have text, in order; at most 200."""
-    path = text.spans[0][0].path if text.spans else ""
-    outline = outline_document(text.lines, path)
+    outline = outline_document(text.lines, text.path)
     sections: list[DocumentSection] = []
     for around, first, last in _stretches(outline.headings[:MAX_HEADINGS], outline.matter + 1, len(text.lines) - 1):
-        section = _section(text, around, first, last, markdown=_reads_as_markdown(path))
+        section = _section(text, around, first, last, markdown=_reads_as_markdown(text.path))
         if section:
             sections.append(section)
         if len(sections) == MAX_SECTIONS:
