@@ -8,7 +8,7 @@ from treering.sources.reading.encodings import opening
 
 _MAX_IMPORTS = 200
 _MAX_SUMMARY_CHARS = 300
-OUTLINES = OutlineProcess()
+_OUTLINES = OutlineProcess()
 
 
 def _is_code(path: str, head: bytes) -> bool:
@@ -21,7 +21,7 @@ def _language(path: str, text: str) -> str:
 
 
 def _cut(clean: CleanText) -> Cut:
-    result = OUTLINES.outline(clean.path, clean.text)
+    result = _OUTLINES.outline(clean.path, clean.text)
     outline, warning = (None, result.why) if isinstance(result, OutlineStopped) else (result, "")
     segments = segment_code(clean.path, clean.text, outline, commit=clean.commit, max_chars=clean.max_chars)
     return Cut(segments, language=clean.language, metadata=_described(outline) if outline else {}, warning=warning)

@@ -4,16 +4,15 @@ They are read from the text of the source's segments, with the outline that also
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
 from treering.core.evidence import Lines, Segment, segment_hash
 from treering.core.objects import Source
-from treering.extensions.code.format import OUTLINES
 from treering.extensions.code.parsing.languages import comment_text, docstring_at
-from treering.extensions.code.parsing.outline import CodeOutline, Symbol
+from treering.extensions.code.parsing.outline import CodeOutline, Symbol, outline
 from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.prose import Words, first_paragraph, first_sentence
 from treering.extensions.wiki.repository.signatures import after_name
@@ -102,21 +101,35 @@ class SourceLines:
 
 
 def outline_of(text: SourceLines, path: str) -> CodeOutline | None:
-    """Return the outline of a file of code; `None` if its language is unknown or it cannot be parsed."""
-    outline = OUTLINES.outline(path, "\n".join(text.lines[1:]))
-    return outline if isinstance(outline, CodeOutline) else None
+    """Return the outline of a file of code; `None` if its language is unknown or it could not be parsed."""
+    # A file without these values took too long when it was read, with limits. All others are safe to parse here.
+    was_parsed = not text.source.metadata.keys().isdisjoint({"symbols", "summary"})
+    return outline(path, "\n".join(text.lines[1:])) if was_parsed else None
 
 
 def entries_of(text: SourceLines, outline: CodeOutline) -> tuple[ApiEntry, ...]:
     """Return the definitions of a file, in the order of their lines, at most `MOST_ENTRIES`."""
     entries: dict[str, ApiEntry] = {}
     secondary: dict[str, ApiEntry] = {}
+    public = frozenset(outline.public)
     for name, symbol in _outside_namespaces(outline.symbols):
-        entry = _entry(text, name, symbol, outline)
-        if entry is None or symbol.kind == "impl" or "]" in name or _SPECIALIZATION.search(name):
+        if symbol.kind == "impl" or "]" in name or _SPECIALIZATION.search(name):
             continue
-        is_secondary = any(map(_SECONDARY.fullmatch, _decorators(text.lines, symbol)))
-        (secondary if is_secondary else entries).setdefault(name, entry)
+        decorators = _decorators(text.lines, symbol) if outline.language == "python" else []
+        doc = _docstring(text.lines, symbol) if outline.language == "python" else symbol.doc
+        if cited := text.cite(symbol.start, symbol.end):
+            is_secondary = any(map(_SECONDARY.fullmatch, decorators))
+            (secondary if is_secondary else entries).setdefault(
+                name,
+                ApiEntry(
+                    name,
+                    "property" if any(map(_PROPERTY.fullmatch, decorators)) else symbol.kind,
+                    after_name(symbol.signature, symbol.name),
+                    tuple(first_sentence(_for_readers(doc), _DOC_CHARS)),
+                    _is_public(symbol, public),
+                    cited,
+                ),
+            )
     merged = {**secondary, **entries}  # such as overloads in a protocol, without an implementation
     ordered = sorted(merged.values(), key=lambda one: one.lines.first_line)[:MOST_ENTRIES]
     return tuple(_public_with_owner({one.name: one for one in ordered}))
@@ -138,26 +151,10 @@ def _outside_namespaces(symbols: Sequence[Symbol]) -> Iterator[tuple[str, Symbol
             yield name.removeprefix(next((one for one in prefixes if name.startswith(one)), "")), symbol
 
 
-def _entry(text: SourceLines, name: str, symbol: Symbol, outline: CodeOutline) -> ApiEntry | None:
-    cited = text.cite(symbol.start, symbol.end)
-    if cited is None:
-        return None
-    doc = _docstring(text.lines, symbol) if outline.language == "python" else symbol.doc
-    is_property = any(map(_PROPERTY.fullmatch, _decorators(text.lines, symbol)))
-    return ApiEntry(
-        name,
-        "property" if is_property else symbol.kind,
-        after_name(symbol.signature, symbol.name),
-        tuple(first_sentence(_for_readers(doc), _DOC_CHARS)),
-        _is_public(symbol, outline),
-        cited,
-    )
-
-
-def _is_public(symbol: Symbol, outline: CodeOutline) -> bool:
+def _is_public(symbol: Symbol, exported: Collection[str]) -> bool:
     # Functions that JavaScript assigns to the members of an object are not exported by themselves.
     is_assigned = symbol.parent is not None and symbol.signature.startswith(f"{symbol.parent}.")
-    is_shown = symbol.qualified in outline.public or (is_assigned and not symbol.name.startswith("_"))
+    is_shown = symbol.qualified in exported or (is_assigned and not symbol.name.startswith("_"))
     return is_shown and not _TYPE_VARIABLE.search(symbol.signature)
 
 

@@ -202,7 +202,7 @@ def _file(source: Source, path: str) -> WikiFile:
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)
-    outline = outline_of(text, path) if code else None
+    outline = outline_of(text, path) if code and role in ("code", "example") else None
     return WikiFile(
         path=path,
         source_id=source.id,
@@ -212,7 +212,7 @@ def _file(source: Source, path: str) -> WikiFile:
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
         purpose=_purpose(module_doc(outline)) if outline else (),
-        entries=entries_of(text, outline) if outline and role in ("code", "example") else (),
+        entries=entries_of(text, outline) if outline else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
         package=_text(source.metadata, "package"),
