@@ -748,3 +748,30 @@ def test_uses_of_any_text_are_read_without_an_error(text: str, path: str) -> Non
 def test_a_process_that_outlines_files_starts_without_what_objects_are_made_of() -> None:
     script = "import sys, treering.extensions.code.parsing.outline; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "doc"),
+    [
+        ("/** Draws. */\n\nconst a = 1\n", "Draws."),
+        ("/** The first number. */\nvar a = 1\n", ""),
+        ("/*!\n * MIT licensed\n */\n\n'use strict'\n\n/** Dependencies. */\n\nvar a = require('a')\n", ""),
+    ],
+)
+def test_a_comment_on_a_variable_or_below_the_preamble_is_not_about_the_file(text, doc):
+    assert outline("a.js", text).module_doc == doc
+
+
+def test_a_comment_may_contain_its_own_opening():
+    text = "/**\n * Matches `/lawn/*` only.\n */\nexport function rake() {}\n"
+    assert outline("a.ts", text).symbols[0].doc == "Matches `/lawn/*` only."
+
+
+def test_a_signature_contains_no_comments():
+    text = "def f(  # noqa: PLR0913\n    a,\n):\n    # It's simple.\n    pass\n"
+    assert outline("a.py", text).symbols[0].signature == "def f( a, )"
+
+
+def test_members_of_csharp_are_public_if_marked():
+    text = "public class A { void Hidden() {} public void Shown() {} }\npublic interface B { void Shown(); }\n"
+    assert outline("a.cs", text).public == ("A", "A.Shown", "B", "B.Shown")

@@ -4,10 +4,11 @@ import pytest
 from bakery import Bakery, wiki
 from markdown_it import MarkdownIt
 
+from treering.extensions.code.parsing.outline import outline
 from treering.extensions.wiki.files.links import quoted_path, unquoted
 from treering.extensions.wiki.repository.prose import first_paragraph, first_sentence, words_of
-from treering.extensions.wiki.repository.sections import blocks_of, headings_of
-from treering.extensions.wiki.repository.signatures import shortened, signature_at
+from treering.extensions.wiki.repository.sections import blocks_of, outline_document
+from treering.extensions.wiki.repository.signatures import after_name, shortened
 from treering.extensions.wiki.rules.markdown import paragraph_start, plain, shown
 
 LANGUAGES = {
@@ -45,25 +46,32 @@ def told(text):
     return "".join(one.text for one in words_of(text))
 
 
-def read(line, name, family):
-    return shortened(signature_at(["", *line.split("\n")], 1, name, family).rest, 90)
+LONG = "(aaaaaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbbbb, cccccccccccccccccccc, …)"
+"""Of a signature that is too long to be stored as a whole."""
+
+
+def read(line, name, suffix):
+    [symbol] = [one for one in outline(f"a.{suffix}", line).symbols if one.name == name]
+    return shortened(after_name(symbol.signature, name), 90)
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "family", "signature"),
+    ("line", "name", "suffix", "signature"),
     [
         ("def f(a: int = 1, *, b=(2, 3)) -> dict[str, int]:", "f", "py", "(a: int = 1, *, b=(2, 3)) -> dict[str, int]"),
-        ("def f(  # type: ignore[override]\n    self, a\n):", "f", "py", "(self, a)"),
-        ("class A(B, metaclass=C):", "A", "py", "(B, metaclass=C)"),
-        ("export const f = async (a?: A | B): Promise<C> => {", "f", "js", "(a?: A | B): Promise<C>"),
-        ("  f<\n    T extends {} = {},\n  >(a: T): T {", "f", "js", "(a: T): T"),
-        ("func (c *Cart) Add(price int) (int, error) {", "Add", "go", "(price int) (int, error)"),
-        ("type Cart struct {", "Cart", "go", ""),
-        ("pub fn f<T: Into<u8>>(a: T) -> Vec<u8> {", "f", "rs", "(a: T) -> Vec<u8>"),
+        ("def f(  # type: ignore[override]\n    self, a\n):\n    pass", "f", "py", "(self, a)"),
+        ("class A(B, metaclass=C):\n    pass", "A", "py", "(B, metaclass=C)"),
+        ("export const f = async (a?: A | B): Promise<C> => {}", "f", "ts", "(a?: A | B): Promise<C>"),
+        ("exports.f = function f(a, b) {}", "f", "js", "(a, b)"),
+        ("class G {\n  f<\n    T extends {} = {},\n  >(a: T): T {}\n}", "f", "ts", "(a: T): T"),
+        ("func (c *Cart) Add(price int) (int, error) {}", "Add", "go", "(price int) (int, error)"),
+        ("type Cart struct {}", "Cart", "go", ""),
+        ("pub fn f<T: Into<u8>>(a: T) -> Vec<u8> {}", "f", "rs", "(a: T) -> Vec<u8>"),
+        (f"def f({', '.join(f'{name * 20}: int' for name in [*'abcdefghijklm'] * 4)}): ...", "f", "py", LONG),
     ],
 )
-def test_a_signature_is_what_is_behind_the_name(line, name, family, signature):
-    assert read(line, name, family) == signature
+def test_a_signature_is_what_is_behind_the_name(line, name, suffix, signature):
+    assert read(line, name, suffix) == signature
 
 
 def test_a_long_signature_loses_its_result_then_its_types_then_its_last_parameters():
@@ -166,19 +174,19 @@ def test_words_of_a_stored_text_are_no_markup(text):
 
 def test_headings_in_code_are_no_headings():
     lines = ["", "# One", "", "```", "# not one", "```", "", "Two", "---", ""]
-    assert [(one.level, one.text) for one in headings_of(lines, "README.md")] == [(1, "One"), (2, "Two")]
+    assert [(one.level, one.name) for one in outline_document(lines, "README.md").headings] == [(1, "One"), (2, "Two")]
 
 
 def test_headings_of_asciidoc_are_marked_or_underlined():
     lines = ["", "= image:a.svg[Logo] Book", "", "== Build", "", "----", "== no title", "----", "", "Used", "----", ""]
     lines += [".Fedora", "====", "x", "===="]
-    found = [(one.level, one.text) for one in headings_of(lines, "README.asciidoc")]
+    found = [(one.level, one.name) for one in outline_document(lines, "README.asciidoc").headings]
     assert found == [(1, "Book"), (2, "Build"), (2, "Used")]
 
 
 def test_headings_of_restructured_text_are_as_deep_as_their_rulers_come():
     lines = ["", "====", "Book", "====", "", "Part", "----", "", "Thing", "`````", "", "Other", "-----", "", "x::", ""]
-    found = [(one.level, one.text) for one in headings_of(lines, "README.rst")]
+    found = [(one.level, one.name) for one in outline_document(lines, "README.rst").headings]
     assert found == [(1, "Book"), (2, "Part"), (3, "Thing"), (2, "Other")]
 
 

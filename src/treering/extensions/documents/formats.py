@@ -44,32 +44,28 @@ _LINKED = "+linked"
 """Suffix of a reader's name: `read_linked` is called, which also returns the text shown by a browser."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentProcess:
-    """Reads documents in a child process with limits, started on first use. Safe to use from many threads."""
+_PROCESS = BoundedProcess(__name__, *((10.0,) if sys.platform == "win32" else ()))
 
-    _process: BoundedProcess = field(
-        default_factory=lambda: BoundedProcess(__name__, *((10.0,) if sys.platform == "win32" else ()))
-    )
 
-    def read(self, reader: str, data: bytes, *, linked: bool = False) -> DocumentContents | Unreadable | None:
-        """Read a file with a reader; `None` if it is of another format.
+def read_document(reader: str, data: bytes, *, linked: bool = False) -> DocumentContents | Unreadable | None:
+    """Read a file with a reader, in a child process with limits; `None` if it is of another format.
 
-        `linked`: also return the text that a browser shows of a page, to make links to its passages.
-        """
-        reader += _LINKED if linked else ""
-        seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
-        answer = self._process.ask(len(reader).to_bytes() + reader.encode() + data, seconds=seconds)
-        if answer is None:
-            return Unreadable(
-                f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB, or crashes its reader"
-            )
-        result = json.loads(answer)
-        if result is None:
-            return None
-        if "why" in result:
-            return Unreadable(result["why"])
-        return DocumentContents(**{**result, "units": [DocumentUnit(**unit) for unit in result["units"]]})
+    `linked`: also return the text that a browser shows of a page, to make links to its passages. The process is started
+    on first use. Safe to use from many threads.
+    """
+    reader += _LINKED if linked else ""
+    seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
+    answer = _PROCESS.ask(len(reader).to_bytes() + reader.encode() + data, seconds=seconds)
+    if answer is None:
+        return Unreadable(
+            f"it cannot be read within {seconds} s and {MEMORY_BYTES // 10**6:,} MB, or crashes its reader"
+        )
+    result = json.loads(answer)
+    if result is None:
+        return None
+    if "why" in result:
+        return Unreadable(result["why"])
+    return DocumentContents(**{**result, "units": [DocumentUnit(**unit) for unit in result["units"]]})
 
 
 def serve() -> None:
@@ -119,20 +115,20 @@ class DocumentFormat:
     def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
         """Read a file in the child process."""
         if self.packages and not any(map(find_spec, self.packages)):
-            return self._stub(data, file)
-        contents = _DOCUMENTS.read(self.name, data, linked=bool(file.address) and self.kind == "web")
+            needed = f'its text is not read: run pip install "treering[{self.name}]"'
+            return self._stub(data, file, [needed], missing_extra=self.name)
+        contents = read_document(self.name, data, linked=bool(file.address) and self.kind == "web")
         if contents is None or (isinstance(contents, Unreadable) and file.suffix not in self.suffixes):
             return None
         return contents if isinstance(contents, Unreadable) else self._document(contents, data, file)
 
-    def _stub(self, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
+    def _stub(
+        self, data: bytes, file: FileToRead, warnings: Sequence[str], *, missing_extra: str = ""
+    ) -> DocumentDraft | Unreadable:
         stub = BinaryFormat().read(data, file)
-        needed = f'its text is not read: run pip install "treering[{self.name}]"'
-        return (
-            stub
-            if isinstance(stub, Unreadable)
-            else replace(stub, kind=self.kind, missing_extra=self.name, warnings=(needed,))
-        )
+        if isinstance(stub, Unreadable):
+            return stub
+        return replace(stub, kind=self.kind, missing_extra=missing_extra, warnings=warnings)
 
     def _document(self, contents: DocumentContents, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
         text = _JoinedUnits.of(contents.units)
@@ -142,8 +138,7 @@ class DocumentFormat:
         flags, address = instruction_flags(cleaned.text), _address(contents)
         segments = _linked(segments, file.address or address, contents.shown)
         if not segments:
-            stub = BinaryFormat().read(data, file)
-            return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=contents.warnings)
+            return self._stub(data, file, contents.warnings)
         metadata: dict[str, Any] = {"flags": list(flags), "encoding": contents.encoding}
         return DocumentDraft(
             "structured" if all(unit.data for unit in contents.units) else "text",
@@ -222,9 +217,6 @@ def _offsets(lines: Sequence[str]) -> list[int]:
         offsets.append(at)
         at += len(line) + 1
     return offsets
-
-
-_DOCUMENTS = DocumentProcess()
 
 
 _PDF = frozenset({".pdf"})

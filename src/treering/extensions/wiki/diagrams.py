@@ -12,6 +12,8 @@ from graphlib import TopologicalSorter
 from html import escape
 from itertools import pairwise
 
+from treering.extensions.wiki.rules.mermaid import Arrow
+
 _MOST_BOXES, _MOST_ARROWS = 80, 200
 _SWEEPS = 8
 _HEAD = re.compile(r"flowchart (LR|TD)")
@@ -26,22 +28,12 @@ _TIP, _MARGIN = 7.0, 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnArrow:
-    """An arrow of a diagram, by the names of its boxes."""
-
-    start: str
-    end: str
-    label: str
-    dotted: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Diagram:
     """Boxes with their labels, arrows between them, and highlighted boxes."""
 
     direction: str
     boxes: Mapping[str, str]
-    arrows: Sequence[DrawnArrow]
+    arrows: Sequence[Arrow]
     marked: frozenset[str]
 
 
@@ -62,12 +54,12 @@ def parse_diagram(text: str) -> Diagram | None:
     """Parse a diagram. Return `None` for other syntax than `rules.mermaid` writes, and for too large diagrams."""
     head, *lines = text.strip().split("\n")
     direction = _HEAD.fullmatch(head.strip())
-    boxes, arrows, marked = dict[str, str](), list[DrawnArrow](), set[str]()
+    boxes, arrows, marked = dict[str, str](), list[Arrow](), set[str]()
     for line in lines:
         if box := _BOX.fullmatch(line):
             boxes[box[1]] = _shown(box[2])
         elif arrow := _ARROW.fullmatch(line):
-            arrows.append(DrawnArrow(arrow[1], arrow[4], _shown(arrow[3] or ""), dotted=arrow[2] == "-.->"))
+            arrows.append(Arrow(arrow[1], arrow[4], _shown(arrow[3] or ""), dotted=arrow[2] == "-.->"))
         elif mark := _MARKED.fullmatch(line):
             marked.add(mark[1])
         else:

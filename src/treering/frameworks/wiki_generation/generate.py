@@ -190,7 +190,7 @@ async def generate_wiki(
     about = WikiRepository.of(repository_id, branch=options.get("branch"))
     publisher = options.get("publisher")
     async with (
-        _opened(space := options.get("space")) as opened,
+        space_or_opened(space := options.get("space")) as opened,
         memories_for(opened, options.get("memories"), lent=space is not None) as memories,
     ):
         kept = KeptWikis(opened.engine, about, memories)
@@ -324,7 +324,8 @@ def lease_name(repository: WikiRepository) -> str:
 
 
 @asynccontextmanager
-async def _opened(space: Space | None) -> AsyncIterator[Space]:
+async def space_or_opened(space: Space | None) -> AsyncIterator[Space]:
+    """Yield the given space, else the configured one, which is closed afterwards."""
     if space is not None:
         yield space
         return

@@ -31,7 +31,7 @@ from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
 from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
-from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for
+from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for, space_or_opened
 from treering.frameworks.wiki_generation.repository_tools import RepositoryTools, Runtime
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
@@ -143,31 +143,28 @@ class _OpenedRepositories:
 
 async def _generated(state: WikiWorkflowState, config: RunnableConfig) -> WikiWorkflowState:
     given = config.get("configurable", {})
-    space: Any = given.get("space")
-    opened: Space = space or await asyncio.to_thread(open_space)
-    try:
-        branch = state.get("branch") or None
-        async with memories_for(opened, None, lent=space is not None) as memories:
-            report = await generate_wiki(
-                state["repository_id"],
-                state.get("force_regenerate", False),
-                repository=state.get("repo_dir") or None,
-                branch=branch,
-                space=opened,
-                memories=memories,
-                model=given.get("model") or Settings.read().wiki_model or None,
-                publisher=given.get("publisher"),
-            )
-            about = WikiRepository.of(state["repository_id"], branch=branch)
-            kept = KeptWikis(opened.engine, about, memories)
-            wiki = await asyncio.to_thread(kept.current)
-            if wiki is None:
-                return {"report": report}
-            pages = await asyncio.to_thread(kept.pages, wiki)
-            return {"structure": wiki.plan, "pages": [*pages.values()], "report": report}
-    finally:
-        if space is None:
-            await asyncio.to_thread(opened.close)
+    branch = state.get("branch") or None
+    async with (
+        space_or_opened(space := given.get("space")) as opened,
+        memories_for(opened, None, lent=space is not None) as memories,
+    ):
+        report = await generate_wiki(
+            state["repository_id"],
+            state.get("force_regenerate", False),
+            repository=state.get("repo_dir") or None,
+            branch=branch,
+            space=opened,
+            memories=memories,
+            model=given.get("model") or Settings.read().wiki_model or None,
+            publisher=given.get("publisher"),
+        )
+        about = WikiRepository.of(state["repository_id"], branch=branch)
+        kept = KeptWikis(opened.engine, about, memories)
+        wiki = await asyncio.to_thread(kept.current)
+        if wiki is None:
+            return {"report": report}
+        pages = await asyncio.to_thread(kept.pages, wiki)
+        return {"structure": wiki.plan, "pages": [*pages.values()], "report": report}
 
 
 def _workflow() -> _Agent:

@@ -109,6 +109,10 @@ def _marked_pub(_name: str, signature: str) -> bool:
     return signature.startswith("pub")
 
 
+def _marked_public(_name: str, signature: str) -> bool:
+    return _PUBLIC.search(signature) is not None
+
+
 def _not_static(_name: str, signature: str) -> bool:
     return not signature.startswith("static ")
 
@@ -117,6 +121,7 @@ _LONGEST_SHEBANG = 256  # bytes that Linux reads
 _SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
 _CPP_HEADER = re.compile(r"^[ \t]*+(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
 _HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
+_PUBLIC = re.compile(r"\bpublic\b")
 _ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
 
 _TABLE = (
@@ -160,7 +165,7 @@ _TABLE = (
         separator="::",
         wrappers=frozenset({"template_declaration"}),
     ),
-    CodeLanguage("csharp", _not_hidden, wheel="c_sharp", leads=("//",)),
+    CodeLanguage("csharp", _not_hidden, wheel="c_sharp", leads=("//",), shows_member=_marked_public),
     CodeLanguage("ruby", _plain_name, separator="::", leads=("#",), blocks=(("=begin", "=end"),)),
     CodeLanguage("php", _not_hidden, loader="language_php", separator="::", leads=("//", "#")),
     CodeLanguage("bash", _plain_name, leads=("#",), blocks=(), constants="upper"),
@@ -203,6 +208,8 @@ _MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
 _CLOSER = re.compile(r"(?<![ \t])[ \t]*+(?:(?<!\*)\*++/|=end)$")
 _LICENCE = re.compile(r"copyright|licen[cs]e|SPDX-|all rights reserved", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"@\w|#!?\[")
+_VARIABLE = re.compile(r"(?:export[ \t]+)?(?:const|let|var)[ \t]")
+"""The beginning of a definition that a comment directly above it is about."""
 _PREAMBLE = ("#!", "<?php", "'use strict'", '"use strict"', "# -*-", "# frozen_string_literal")
 _DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
 _BEFORE_DOCSTRING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\r?\n)*")
@@ -252,17 +259,17 @@ def module_docstring(data: bytes) -> str:
 
 def module_comment(lines: Sequence[str], language: CodeLanguage, taken: frozenset[int]) -> str:
     """Return the first comment of a file after its license. `taken`: rows that document a definition."""
-    row = 0
+    row, license_end = 0, 0
     while row < len(lines):
         bare = lines[row].strip().lstrip("\ufeff")
-        if not bare or bare.startswith(_PREAMBLE):
+        if not bare or (bare.startswith(_PREAMBLE) and not license_end):
             row += 1
             continue
         end = _comment_end(lines, row, language)
         text = comment_text(lines[row:end])
         if text or end == row:
-            return "" if row in taken else text
-        row = end
+            return "" if row in taken or (end < len(lines) and _VARIABLE.match(lines[end])) else text
+        row = license_end = end
     return ""
 
 
@@ -279,7 +286,7 @@ def _lead_above(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
 def _block_start(lines: Sequence[str], row: int, opener: str) -> int:
     for start in range(row - 1, max(row - 200, 0) - 1, -1):
         column = lines[start].find(opener)
-        if column >= 0:
+        if column >= 0 and not lines[start].lstrip().startswith("*"):
             return start if not lines[start][:column].strip() else row
     return row
 

@@ -36,12 +36,13 @@ _CHUNK = 1 << 15
 _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05
 """Three times the maximum of real files."""
-_SIGNATURE_CHARS = 300
+_SIGNATURE_CHARS = 1_000
 _LONGEST_STATEMENT = 4_000
 _MOST_STRAY_SIGNS = 2_000
 _EXPORTS_PREFIX = re.compile(r"^(?:module\.)?exports\.|\.prototype(?=\.)")
 _QUOTED_NAME = re.compile(r"[\"'](\w+)[\"']")
-_TRAILING_COMMENT = re.compile(r":[ \t]*#.*", re.DOTALL)
+_COMMENT = re.compile(r"[ \t]#[^\n\"']*$", re.MULTILINE)
+_TRAILING_COMMENT = re.compile(r":\s*#.*", re.DOTALL)
 _KEYWORDS_BEFORE = re.compile(rb"(?<![\w.])[a-z][a-z \t]*\Z")
 
 
@@ -319,7 +320,7 @@ def _signature(page: _Page, definition: _Definition) -> str:
     start -= len(before[0]) if before else 0
     raw = data[start : min(_signature_end(page, definition), start + 2 * _SIGNATURE_CHARS)].decode("utf-8", "ignore")
     if page.language.docstrings:
-        raw = _TRAILING_COMMENT.sub("", raw)
+        raw = _TRAILING_COMMENT.sub("", _COMMENT.sub("", raw))
     words = " ".join(raw.split())
     for end in ("{", ":", "=>", ";"):
         words = words.removesuffix(end).rstrip()

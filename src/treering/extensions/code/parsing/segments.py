@@ -24,6 +24,8 @@ _WHOLE = 1_000
 """Maximum characters of a class that is not split from its methods."""
 _CRUMB = 120
 """Characters below which code between definitions (a closing brace) is joined with either neighbor."""
+_SIGNATURE_CHARS = 300
+"""Maximum characters of a signature in a text to embed."""
 _CLOSERS = (")", "]", "}", "else", "elif", "elsif", "except", "finally", "catch", "rescue", "end", "fi", "done")
 
 
@@ -348,7 +350,7 @@ def words(text: str, limit: int) -> str:
 
 
 def _line(symbol: Symbol, members: Mapping[str, Sequence[str]], chars: int) -> str:
-    lines = [symbol.qualified if symbol.parent else "", symbol.signature, symbol.doc[:chars]]
+    lines = [symbol.qualified if symbol.parent else "", symbol.signature[:_SIGNATURE_CHARS], symbol.doc[:chars]]
     if symbol.kind in MEMBERED | ROOMS:
         lines.append(", ".join(members.get(symbol.qualified, ()))[:_MEMBERS_CHARS])
     return "\n".join(filter(None, lines))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote, unquote
 
 from treering.extensions.wiki.files.headings import fenced_lines
 from treering.extensions.wiki.pages import LineCitation
@@ -14,10 +15,9 @@ _TICKS = re.compile(r"`+")
 _LINES = re.compile(r"L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~#&!]")
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;", "~": "&#126;"}
-_NOT_IN_ADDRESSES = re.compile(r"[^A-Za-z0-9/\-._~!$'*+,;=@]+")
+_SAFE = "/!$'*+,;=@"
 _PRINTED_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
 """A byte of a file name that is not UTF-8, as `printable` writes it."""
-_QUOTED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,12 @@ def body_links(body: str) -> Iterator[BodyLink]:
 def quoted_path(path: str) -> str:
     """Percent-encode a path. A byte that is not UTF-8 becomes `%` and its digits, as in the name of the file."""
     raw = _PRINTED_BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), path)
-    return _NOT_IN_ADDRESSES.sub(
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape")), raw
-    )
+    return quote(raw, safe=_SAFE, errors="surrogateescape")
 
 
 def unquoted(text: str) -> str:
     """Decode a percent-encoded path, in the form that `printable` writes."""
-    return _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "backslashreplace"), text)
+    return unquote(text, errors="backslashreplace")
 
 
 def target_of(link: BodyLink) -> str:

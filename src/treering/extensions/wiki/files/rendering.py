@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 from treering.core.characters import well_formed
 from treering.extensions.wiki.files.addresses import SourceAddresses
@@ -180,13 +181,8 @@ def _with_anchors(body: str, wanted: Mapping[int, str]) -> str:
         return body
     lines = list[str]()
     for number, line in enumerate(body.split("\n")):
-        lines += [f'<a id="{escaped_attribute(wanted[number])}"></a>', "", line] if number in wanted else [line]
+        lines += [f'<a id="{escape(wanted[number])}"></a>', "", line] if number in wanted else [line]
     return "\n".join(lines)
-
-
-def escaped_attribute(text: str) -> str:
-    """Write a text as the value of an attribute in double quotes."""
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _index(plan: WikiPlan, pages: Sequence[WikiPage]) -> str:

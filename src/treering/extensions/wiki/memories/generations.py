@@ -1,6 +1,6 @@
 """The current generation of a wiki, stored as one source per scope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from treering.core.filters import And, Compare
 from treering.core.objects import Source
@@ -21,15 +21,15 @@ def all_current_generations(engine: Engine, scope: str) -> Mapping[str, str]:
     return {one.scope: str(one.metadata[_KEY]) for one in sources if isinstance(one, Source)}
 
 
-def current_generations(engine: Engine, scopes: Sequence[str]) -> Mapping[str, str]:
-    """Return the current generations by scope; scopes without a complete generation are omitted."""
-    sources = _sources(engine, scopes)
-    return {scope: str(source.metadata[_KEY]) for scope, source in sources.items()}
+def current_generation(engine: Engine, scope: str) -> str | None:
+    """Return the current generation of a scope; `None` if none is complete."""
+    source = _source(engine, scope)
+    return str(source.metadata[_KEY]) if source else None
 
 
 def generation_change(engine: Engine, scope: str, generation: str) -> list[Operation]:
     """Return the operations that make a generation current in a scope; none if it is already."""
-    source = _sources(engine, [scope]).get(scope)
+    source = _source(engine, scope)
     if source is None:
         now = engine.clock.now()
         note = new_note(engine, "", scope=scope, now=now, origin=_ORIGIN, metadata={_KEY: generation}, captured_at=now)
@@ -39,7 +39,6 @@ def generation_change(engine: Engine, scope: str, generation: str) -> list[Opera
     return [Update(id=source.id, expected_revision=source.revision, changes={"metadata": {_KEY: generation}})]
 
 
-def _sources(engine: Engine, scopes: Sequence[str]) -> dict[str, Source]:
-    states = (engine.ledger.sources_at(scope=scope, origins=[_ORIGIN]).get(_ORIGIN) for scope in scopes)
-    ids = [state.id for state in states if state and state.status == "active"]
-    return {source.scope: source for source in read_sources(engine, ids).values()}
+def _source(engine: Engine, scope: str) -> Source | None:
+    state = engine.ledger.sources_at(scope=scope, origins=[_ORIGIN]).get(_ORIGIN)
+    return read_sources(engine, [state.id]).get(state.id) if state and state.status == "active" else None

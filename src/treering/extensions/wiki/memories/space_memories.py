@@ -20,7 +20,7 @@ from treering.extensions.client.items.similarity import of_cosine
 from treering.extensions.client.profiles import Switches
 from treering.extensions.wiki.memories.generations import (
     all_current_generations,
-    current_generations,
+    current_generation,
     generation_change,
 )
 from treering.extensions.wiki.memories.wiki_memory import (
@@ -150,7 +150,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
 
     def current_generation(self, repository: WikiRepository) -> str | None:
         """Return the key of the current generation of a repository, or of its branch; `None` if none is complete."""
-        return current_generations(self._engine, [repository.scope]).get(repository.scope)
+        return current_generation(self._engine, repository.scope)
 
     def _complete(self, repository: WikiRepository, generation: str) -> int:
         return _retried(partial(self._switched, repository, generation))
@@ -160,7 +160,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
 
     def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> str:
         scope = repository.scope
-        generation = repository.generation or current_generations(self._engine, [scope]).get(scope)
+        generation = repository.generation or current_generation(self._engine, scope)
         # Origins of active sources are unique within a scope.
         origin = f"{_PREFIX}{digest(json.dumps([generation, key]))}" if key else None
         stored = self._engine.ledger.sources_at(scope=scope, origins=[origin]).get(origin) if origin else None

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from treering.core.objects import Knowledge
-from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, assigned_at
+from treering.extensions.wiki.pages import LineCitation
+from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLines, assigned_at
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
@@ -49,21 +50,15 @@ class RepositoryFacts:
         """Return the paragraphs of a document."""
         return (one.text for section in self.sections(file) for one in section.blocks if one.kind == "paragraph")
 
-    def segment_lines(self, file: WikiFile) -> dict[str, CitedSpan]:
-        """Return the lines of each segment of a file, by id."""
-        text = self.text(file)
-        spans = text.spans if text else ()
-        return {part.segment_id: CitedSpan(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
-
-    def definition_of(self, file: WikiFile, name: str) -> tuple[WikiFile, CitedSpan, ApiEntry | None] | None:
+    def definition_of(self, file: WikiFile, name: str) -> tuple[LineCitation, ApiEntry | None] | None:
         """Return where an exported name is defined: in the file itself, or in a file it imports the name from."""
         for _ in range(_MAX_STEPS):
             entry = next((one for one in file.entries if one.name == name and not one.owner), None)
             if entry:
-                return file, entry.lines, entry
+                return entry.lines, entry
             text = self.text(file)
             if text and (lines := assigned_at(text, name)):
-                return file, lines, None
+                return lines, None
             links = self.graph.outgoing.get(file.path, ())
             further = next((link.end for link in links if link.imports and name in link.names), None)
             if further is None:
@@ -71,7 +66,7 @@ class RepositoryFacts:
             file = self.files.files[further]
         return None
 
-    def line_with(self, file: WikiFile, name: str) -> CitedSpan | None:
+    def line_with(self, file: WikiFile, name: str) -> LineCitation | None:
         """Return the first line of a file that contains a name."""
         text = self.text(file)
         lines = text.lines if text else ()
@@ -142,7 +137,8 @@ class RepositoryFacts:
         top = [entry for entry in file.public if not entry.owner]
         symbols = self.graph.symbols
         return sorted(
-            top, key=lambda one: (-round(symbols.get((file.source_id, one.lines.segment_id), 0.0), 7), one.lines.first)
+            top,
+            key=lambda one: (-round(symbols.get((file.source_id, one.lines.segment_id), 0.0), 7), one.lines.first_line),
         )
 
     def _own_names(self) -> set[str]:

@@ -11,9 +11,16 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Source
 from treering.core.scope import lineage
-from treering.extensions.wiki.repository.api_entries import ApiEntry, CitedSpan, SourceLines, comment_at_top, entries_of
-from treering.extensions.wiki.repository.prose import Words, cut, first_paragraph, words_of
-from treering.extensions.wiki.repository.sections import behind_matter, headings_of
+from treering.extensions.wiki.pages import LineCitation
+from treering.extensions.wiki.repository.api_entries import (
+    ApiEntry,
+    SourceLines,
+    entries_of,
+    module_doc,
+    outline_of,
+)
+from treering.extensions.wiki.repository.prose import Words, cut, words_of
+from treering.extensions.wiki.repository.sections import heading_text, outline_document
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.code_names import CodeFile, code_file, read_use
@@ -37,9 +44,8 @@ class WikiFile:
     language: str
     code: CodeFile | None
     """Its name in links of code; `None` if it is not code."""
-    commit: str | None
     last_line: int
-    head: CitedSpan | None
+    head: LineCitation | None
     """Its first segment; `None` if the file is empty."""
     purpose: tuple[Words, ...] = ()
     """The description at its top."""
@@ -129,7 +135,7 @@ def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | N
         item = ledger.get(file.source_id, as_of=sequence)
     except NotFound:
         return None
-    return SourceLines(item) if isinstance(item, Source) else None
+    return SourceLines(item, file.path) if isinstance(item, Source) else None
 
 
 def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
@@ -189,46 +195,46 @@ def _folders(ledger: Ledger, scope: str) -> list[str]:
 
 
 def _file(source: Source, path: str) -> WikiFile:
-    text = SourceLines(source)
+    text = SourceLines(source, path)
     language = _text(source.metadata, "language")
     code = code_file(language, path)
     role = role_of(source)
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)
+    outline = outline_of(text, path) if code and role in ("code", "example") else None
     return WikiFile(
         path=path,
         source_id=source.id,
         role=role,
         language=language,
         code=code,
-        commit=first.commit if first else None,
         last_line=len(text.lines) - 1,
         head=text.cite(first.start, first.end) if first else None,
-        purpose=_purpose(text, code) if code else (),
-        entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
+        purpose=_purpose(module_doc(outline)) if outline else (),
+        entries=entries_of(text, outline) if outline else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
         title=_title(source, path, text),
         package=_text(source.metadata, "package"),
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[Words, ...]:
-    comment = first_paragraph(comment_at_top(text.lines, code.family))
+def _purpose(comment: str) -> tuple[Words, ...]:
     return tuple(cut(words_of(comment), _PURPOSE_CHARS)) if not _ADDRESS.fullmatch(comment) else ()
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:
     """Return the title of a file: its first heading, else the title of its source, else its name."""
     if any(part.role == "prose" for part in source.segments[:2]):
-        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], path)), None)
+        outline = outline_document(text.lines[:_TITLE_LINES], path)
+        heading = next(iter(outline.headings), None)
         # A heading without text of its own appears only in the heading path of the next one.
-        above = _headings_above(source, text, heading.first if heading else 0)
+        above = _headings_above(source, text, heading.start + 1 if heading else 0)
         if heading and heading.level == 1 and not above:
-            return heading.text
+            return heading_text(heading)
         if above:
             return above
-        matter = (line for line in text.lines[: behind_matter(text.lines)] if line.startswith("title:"))
+        matter = (line for line in text.lines[: outline.matter + 1] if line.startswith("title:"))
         if title := next(matter, "").partition(":")[2].strip(" \"'"):
             return title
     headings = (part.heading for part in source.segments if part.role != "data")

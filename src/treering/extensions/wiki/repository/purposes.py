@@ -25,7 +25,7 @@ _TEST_TITLE = re.compile(
 )
 _TEST_NAME = re.compile(r"^tests?[_-]|[_.-](?:tests?|specs?)$|(?<=[a-z])(?:Test|Spec)s?$")
 _POINTER = re.compile(r"see\b", re.IGNORECASE)
-_TYPES = ("class", "interface", "struct")
+_TYPES = ("class", "interface", "trait", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
 _SOURCES = re.compile(r"^src/(?:main/\w+/)?")
 _NO_LETTERS = re.compile(r"[\W_]+")

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
+from treering.extensions.wiki.pages import LineCitation
+from treering.extensions.wiki.repository.api_entries import SourceLines
 from treering.extensions.wiki.repository.prose import words_of
-from treering.sources.reading.lines import is_asciidoc, restructured_outline
+from treering.sources.reading.lines import Heading, MarkupOutline, is_asciidoc, restructured_outline
+from treering.sources.reading.text import outline_markdown
 
 MAX_SECTIONS = 200
 MAX_HEADINGS = 400
@@ -24,14 +26,9 @@ _TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
 _HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
 _QUOTED = re.compile(r"^\s{0,3}>(?:\s*\[!\w+\]\s*$)?")
 _PROGRAM = re.compile(r"\s*<(script|style)\b")
-_HASHES = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
-_FENCE_BEGIN = re.compile(r"^ {0,12}(`{3,}|~{3,})")
 _ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
-_UNDERLINE = re.compile(r"^([=\-`:'\"~^_*+#<>.])\1{2,}[ \t]*$")
 _LINK = re.compile(r"<a\s[^<>]*>[^<>]*(?:<[^a/][^<>]*>[^<>]*)*</a>|!?\[[^\[\]]*\]\([^()]*\)|</?\w[^<>]*>|&\w+;")
 _WORD = re.compile(r"[^\W\d_]{2}")
-_NO_TITLE = re.compile(r"^(?:[-*+>|]|\d+[.)])\s|^\s*$|^\.\. ")
 
 BlockKind = Literal["paragraph", "item", "code"]
 
@@ -159,61 +156,21 @@ def _dedented(lines: Sequence[str], most: int) -> list[str]:
     return [line[indent:] for line in lines]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentHeading:
-    """A heading with its level (1 is the highest), its text as written, and its first and last line."""
-
-    level: int
-    text: str
-    first: int
-    last: int
+def outline_document(lines: Sequence[str], path: str) -> MarkupOutline:
+    """Outline a document, which is read as Markdown unless its name says otherwise. `lines[1]` is its first line."""
+    text = "\n".join(lines[1:])
+    if _reads_as_markdown(path):
+        return outline_markdown(text)
+    return restructured_outline(text, indented_blocks=False, asciidoc=is_asciidoc(path))
 
 
-def reads_as_markdown(path: str) -> bool:
-    """Return whether a document is read as Markdown, by its name."""
+def heading_text(heading: Heading) -> str:
+    """Return the text of a heading without attributes such as `{#anchor}`."""
+    return _ATTRIBUTES.sub("", heading.name)
+
+
+def _reads_as_markdown(path: str) -> bool:
     return not (path.lower().endswith((".rst", ".rest", ".txt")) or is_asciidoc(path))
-
-
-def headings_of(lines: Sequence[str], path: str) -> list[DocumentHeading]:
-    """Return the headings of a document, at most 400. `lines[1]` is its first line."""
-    headings = _of_markdown(lines) if reads_as_markdown(path) else _of_restructured(lines, path)
-    return [one for _, one in zip(range(MAX_HEADINGS), headings, strict=False)]
-
-
-def _of_markdown(lines: Sequence[str]) -> Iterator[DocumentHeading]:
-    at, fence = behind_matter(lines), ""
-    while at < len(lines):
-        line = lines[at]
-        opened = _FENCE_BEGIN.match(line)
-        if fence:
-            fence = "" if line.strip().startswith(fence) and not line.strip(" `~") else fence
-        elif opened:
-            fence = opened[1]
-        elif hashes := _HASHES.match(line):
-            yield DocumentHeading(len(hashes[1]), _ATTRIBUTES.sub("", hashes[2]), at, at)
-        elif at + 1 < len(lines) and (under := _SETEXT.match(lines[at + 1])) and _may_be_title(lines, at):
-            yield DocumentHeading(1 if under[1][0] == "=" else 2, line.strip(), at, at + 1)
-            at += 1
-        at += 1
-
-
-def behind_matter(lines: Sequence[str]) -> int:
-    """Return the first line after the front matter."""
-    if len(lines) > 1 and lines[1].strip() in ("---", "+++"):
-        closed = (at for at in range(2, min(len(lines), 500)) if lines[at].strip() == lines[1].strip())
-        return next(closed, 0) + 1
-    return 1
-
-
-def _of_restructured(lines: Sequence[str], path: str) -> Iterator[DocumentHeading]:
-    outline = restructured_outline("\n".join(lines[1:]), indented_blocks=False, asciidoc=is_asciidoc(path))
-    return (DocumentHeading(one.level, one.name, one.start + 1, one.body) for one in outline.headings)
-
-
-def _may_be_title(lines: Sequence[str], at: int) -> bool:
-    before = lines[at - 1] if at > 1 else ""
-    stands_alone = not before.strip() or _UNDERLINE.match(before) is not None
-    return stands_alone and not _NO_TITLE.match(lines[at]) and not _UNDERLINE.match(lines[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +179,8 @@ class DocumentSection:
 
     headings: tuple[str, ...]
     blocks: tuple[DocumentBlock, ...]
-    lines: CitedSpan
-    cites: tuple[tuple[int, CitedSpan], ...]
+    lines: LineCitation
+    cites: tuple[tuple[int, LineCitation], ...]
     """The citation of each block, by its first line."""
 
     @property
@@ -241,19 +198,17 @@ class DocumentSection:
         """Its first code block."""
         return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
 
-    def cite(self, block: DocumentBlock) -> CitedSpan:
+    def cite(self, block: DocumentBlock) -> LineCitation:
         """Return the citation of a block."""
         return dict(self.cites).get(block.first, self.lines)
 
 
 def sections_of(text: SourceLines) -> tuple[DocumentSection, ...]:
     """Return the sections of a document that have text, in order; at most 200."""
-    path = text.spans[0][0].path if text.spans else ""
-    markdown, headings = reads_as_markdown(path), headings_of(text.lines, path)
+    outline = outline_document(text.lines, text.path)
     sections: list[DocumentSection] = []
-    start = behind_matter(text.lines) if markdown else 1
-    for around, first, last in _stretches(headings, start, len(text.lines) - 1):
-        section = _section(text, around, first, last, markdown=markdown)
+    for around, first, last in _stretches(outline.headings[:MAX_HEADINGS], outline.matter + 1, len(text.lines) - 1):
+        section = _section(text, around, first, last, markdown=_reads_as_markdown(text.path))
         if section:
             sections.append(section)
         if len(sections) == MAX_SECTIONS:
@@ -266,21 +221,19 @@ def is_navigation(text: str) -> bool:
     return len(_LINK.findall(text)) > 1 and not _WORD.search(_LINK.sub("", text))
 
 
-def _stretches(
-    headings: Sequence[DocumentHeading], start: int, end: int
-) -> Iterator[tuple[list[DocumentHeading], int, int]]:
+def _stretches(headings: Sequence[Heading], start: int, end: int) -> Iterator[tuple[list[Heading], int, int]]:
     """Yield the lines between headings with their parent headings, the nearest last."""
-    first = headings[0].first if headings else end + 1
-    if first > start:
-        yield [], start, first - 1
-    around: list[DocumentHeading] = []
+    before = headings[0].start if headings else end
+    if before >= start:
+        yield [], start, before
+    around: list[Heading] = []
     for at, heading in enumerate(headings):
         around = [*(one for one in around if one.level < heading.level), heading]
-        yield around, heading.first, headings[at + 1].first - 1 if at + 1 < len(headings) else end
+        yield around, heading.start + 1, headings[at + 1].start if at + 1 < len(headings) else end
 
 
 def _section(
-    text: SourceLines, around: Sequence[DocumentHeading], first: int, last: int, *, markdown: bool
+    text: SourceLines, around: Sequence[Heading], first: int, last: int, *, markdown: bool
 ) -> DocumentSection | None:
     while first <= last and not text.lines[first].strip():
         first += 1
@@ -289,7 +242,7 @@ def _section(
     cited = text.cite(first, last)
     if cited is None or first > last:
         return None
-    start = around[-1].last + 1 if around else first
+    start = around[-1].body + 1 if around else first
     inside = blocks_of("\n".join(text.lines[start : last + 1]), fences=markdown)
     blocks = [
         replace(one, first=one.first + start - 1, last=one.last + start - 1)
@@ -297,10 +250,10 @@ def _section(
         if one.kind != "paragraph" or not is_navigation(one.text)
     ]
     cites = ((block.first, text.cite(block.first, block.last)) for block in blocks)
-    titles = tuple("".join(word.text for word in words_of(one.text)) for one in around)
+    titles = tuple("".join(word.text for word in words_of(heading_text(one))) for one in around)
     # A heading without text of its own is in no segment, but in the heading path of the next one.
     named = next((part.heading for place, part in text.spans if place.start <= first <= place.end), "")
     path = tuple(named.removeprefix(f"{text.source.title} / ").split(" > "))
-    if titles and len(path) > len(titles) and path[-1] == around[-1].text:
+    if titles and len(path) > len(titles) and path[-1] == heading_text(around[-1]):
         titles = path
     return DocumentSection(titles, tuple(blocks), cited, tuple((at, lines) for at, lines in cites if lines))

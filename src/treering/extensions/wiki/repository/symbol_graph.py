@@ -11,7 +11,8 @@ from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
 from treering.extensions.code.links.places import line_of
 from treering.extensions.code.links.targets import CodeTarget, targets_of, uses_in
-from treering.extensions.wiki.repository.api_entries import CitedSpan, SourceLines
+from treering.extensions.wiki.pages import LineCitation
+from treering.extensions.wiki.repository.api_entries import SourceLines
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_sources
 from treering.extensions.wiki.repository.signatures import word_at
 from treering.ports.passages import Reach
@@ -48,7 +49,7 @@ class FileLink:
     start: str
     end: str
     imports: bool
-    lines: CitedSpan
+    lines: LineCitation
     names: tuple[str, ...]
     weight: int
     when_loaded: bool
@@ -97,7 +98,7 @@ class _Tie:
     end_part: str
     how: str
     name: str
-    lines: CitedSpan | None
+    lines: LineCitation | None
     when_loaded: bool
 
 
@@ -115,7 +116,7 @@ def _ties(engine: Engine, files: RepositoryFiles, batch: Sequence[WikiFile], rea
 
 
 def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: Iterable[CodeTarget]) -> Iterator[_Tie]:
-    text = SourceLines(source)
+    text = SourceLines(source, file.path)
     parts: dict[str, list[int]] = defaultdict(list)
     for at, (_, part) in enumerate(text.spans):
         for use in part.uses:
@@ -127,7 +128,7 @@ def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: It
             if end is None or (end.path == file.path and part.segment_id == target.place.head.part):
                 continue
             lines = _line(text, part.segment_id, target.use) if end.path != file.path else None
-            loaded = target.how == "imports" and lines is not None and _is_loaded(text.lines, lines.first)
+            loaded = target.how == "imports" and lines is not None and _is_loaded(text.lines, lines.first_line)
             yield _Tie(file, part.segment_id, end, target.place.head.part, target.how, target.name, lines, loaded)
 
 
@@ -154,7 +155,7 @@ def _statement(lines: Sequence[str], at: int) -> int:
     return first
 
 
-def _line(text: SourceLines, segment_id: str, written: str) -> CitedSpan | None:
+def _line(text: SourceLines, segment_id: str, written: str) -> LineCitation | None:
     part = next(part for _, part in text.spans if part.segment_id == segment_id)
     use = read_use(written)
     name = _NAME_END.split(use.name or use.module)[-1] if use else ""
@@ -169,7 +170,7 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
         if tie.start.path != tie.end.path and tie.lines:
             pairs[tie.start.path, tie.end.path].append(tie)
     for (start, end), several in pairs.items():
-        first = min(several, key=lambda tie: (tie.how != "imports", tie.lines.first if tie.lines else 0))
+        first = min(several, key=lambda tie: (tie.how != "imports", tie.lines.first_line if tie.lines else 0))
         defined = {entry.short for entry in several[0].end.entries}
         names = Counter(filter(None, (_used_name(tie, defined) for tie in several)))
         used = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])

@@ -83,9 +83,8 @@ def _against(body: PageBody, groups: GroupImports, pair: _Pair) -> str:
 
 def _places(body: PageBody, groups: GroupImports, pair: _Pair) -> str:
     links = sorted(groups.links[pair], key=lambda link: (-link.weight, link.start, link.end))
-    file = body.facts.files.files[links[0].start]
     more = len({link.start for link in links}) - 1
-    place = body.source(file, links[0].lines, code(file.path))
+    place = body.source(links[0].lines, code(links[0].start))
     return place + (f" and {counted_things(more, 'more file')}" if more else "")
 
 

@@ -77,7 +77,7 @@ def _releases(body: PageBody, file: WikiFile) -> Iterable[str]:
             continue
         below_title = len(section.headings) > 1 and section.headings[0] == file.title
         title = " – ".join(map(plain, section.headings[below_title:]))
-        yield f"### {body.source(file, section.lines, title or 'Latest')}"
+        yield f"### {body.source(section.lines, title or 'Latest')}"
         if first:
             yield paragraph(cut(words_of(first.text), MAX_ITEM_CHARS))
         yield bullets([shown(cut(words_of(block.text), MAX_ITEM_CHARS)) for block in items[:MAX_RELEASE_ITEMS]])

@@ -38,5 +38,5 @@ def _records(body: PageBody) -> tuple[str, str]:
     for file in files[:MAX_RECORDS]:
         label = plain(document_title(file))
         page = body.to_page(body.paths.documents.get(file.path, ""), label)
-        items.append(page if page != label else body.source(file, file.head, label))
+        items.append(page if page != label else body.source(file.head, label))
     return bullets(items), remainder(len(files) - len(items), "more record")

@@ -22,9 +22,9 @@ def write_document(body: PageBody, file: WikiFile) -> None:
     sections = body.facts.sections(file)
     body.add(f"A summary of {body.file(file)}. Each heading links to its lines.")
     for at, section in enumerate(sections[:MAX_SECTIONS]):
-        blocks = list(_section(body, file, section))
+        blocks = list(_section(body, section))
         is_title = at == 0 and section.title == body.page.title
-        heading = body.source(file, section.lines, plain(section.title)) if section.title else ""
+        heading = body.source(section.lines, plain(section.title)) if section.title else ""
         if is_title or not heading:
             body.add(*blocks)
         else:
@@ -35,20 +35,20 @@ def write_document(body: PageBody, file: WikiFile) -> None:
         body.add("It contains only headings and site structure, such as lists of documents.")
 
 
-def _section(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterable[str]:
+def _section(body: PageBody, section: DocumentSection) -> Iterable[str]:
     first = section.first_paragraph
     if first and (text := paragraph(cut(words_of(first.text), MAX_PARAGRAPH_CHARS))):
-        yield f"{text} ({body.source(file, section.cite(first))})"
+        yield f"{text} ({body.source(section.cite(first))})"
     items = [block for block in section.blocks if block.kind == "item"]
     if items:
         lines = [shown(cut(words_of(block.text), MAX_ITEM_CHARS)) for block in items[:MAX_ITEMS]]
         yield bullets([line for line in lines if line])
         if len(items) > MAX_ITEMS:
             more = counted_things(len(items) - MAX_ITEMS, "more item")
-            yield f"{more} in {body.source(file, section.cite(items[0]))}."
+            yield f"{more} in {body.source(section.cite(items[0]))}."
     block = section.first_code
     if block:
         text, is_cut = cut_code(block.text, MAX_CODE_LINES)
         yield fenced(text, block.language)
         if is_cut:
-            yield f"The rest is in {body.source(file, section.cite(block))}."
+            yield f"The rest is in {body.source(section.cite(block))}."

@@ -72,7 +72,7 @@ def _task(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterable[
     yield f"### {plain(section.title)}" + (f" ({around})" if around else "")
     first = section.first_paragraph
     words = cut(words_of(first.text), MAX_SENTENCE_CHARS) if first and first.first < block.first else []
-    place = body.source(file, section.cite(block))
+    place = body.source(section.cite(block))
     yield f"{paragraph(words)} ({place})" if words else f"From {place} of {body.file(file)}:"
     text, is_cut = cut_code(block.text, MAX_CODE_LINES)
     yield fenced(text, block.language)

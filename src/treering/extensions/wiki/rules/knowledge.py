@@ -82,5 +82,6 @@ def _statement(item: Knowledge) -> str:
 
 def _cited(body: PageBody, ref: EvidenceRef) -> str:
     file = body.facts.files.by_id.get(ref.source_id)
-    lines = body.facts.segment_lines(file).get(ref.segment_id) if file else None
-    return body.source(file, lines, plain(f"{file.path}, line {lines.first}")) if file and lines else ""
+    text = body.facts.text(file) if file else None
+    lines = text.cite_segment(ref.segment_id) if text else None
+    return body.source(lines, plain(f"{lines.path}, line {lines.first_line}")) if lines else ""

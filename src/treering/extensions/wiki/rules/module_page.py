@@ -22,8 +22,8 @@ MAX_DRAWN = 6
 MAX_SIGNATURE_CHARS = 90
 MAX_NAMES = 5
 _CONSTRUCTORS = frozenset({"__init__", "constructor", "__new__"})
-_WITH_SIGNATURE = frozenset({"function", "method", "property"})
-_TYPES = ("class", "interface", "struct", "enum")
+_WITH_SIGNATURE = frozenset({"function", "macro", "method", "property"})
+_TYPES = ("class", "interface", "trait", "struct", "enum")
 
 
 def write_module(body: PageBody, part: CodePart) -> None:
@@ -41,9 +41,9 @@ def write_module(body: PageBody, part: CodePart) -> None:
     body.section("Knowledge", knowledge_list(body, body.facts.known_about(part)))
 
 
-def entry_row(body: PageBody, file: WikiFile, entry: ApiEntry) -> tuple[str, str]:
+def entry_row(body: PageBody, entry: ApiEntry) -> tuple[str, str]:
     """Return a row of a table of definitions: the name with its signature, and the description."""
-    name = body.source(file, entry.lines, code(entry.short))
+    name = body.source(entry.lines, code(entry.short))
     rest = shortened(without_receiver(entry.rest), MAX_SIGNATURE_CHARS) if entry.kind in _WITH_SIGNATURE else ""
     if entry.kind == "property":
         rest = rest.removeprefix("()").replace(" -> ", ": ", 1)
@@ -89,8 +89,8 @@ def _exports(body: PageBody, part: CodePart) -> str:
         file = body.facts.files.files[link.end]
         page = body.to_page(body.paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
         for name in link.names:
-            place, lines, one = body.facts.definition_of(file, name) or (entry, body.facts.line_with(entry, name), None)
-            rows.append((body.source(place, lines, code(name)), shown(one.doc) if one else "", page))
+            lines, one = body.facts.definition_of(file, name) or (body.facts.line_with(entry, name), None)
+            rows.append((body.source(lines, code(name)), shown(one.doc) if one else "", page))
     return table(("Name", "Description", "From"), rows[:MAX_ROWS])
 
 
@@ -98,7 +98,7 @@ def _api(body: PageBody, file: WikiFile, *, alone: bool) -> None:
     public = file.public
     if not public:
         return
-    body.add(f"## {'Public API' if alone else body.source(file, file.head, code(file.name))}")
+    body.add(f"## {'Public API' if alone else body.source(file.head, code(file.name))}")
     if not alone and file.purpose:
         body.add(paragraph(purpose_of(file, body.facts)))
     top = [entry for entry in public if not entry.owner]
@@ -113,7 +113,7 @@ def _api(body: PageBody, file: WikiFile, *, alone: bool) -> None:
 
 
 def _definitions(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head: str) -> None:
-    rows = [entry_row(body, file, entry) for entry in entries[:MAX_ROWS]]
+    rows = [entry_row(body, entry) for entry in entries[:MAX_ROWS]]
     has_docs = any(entry.doc for entry in entries[:MAX_ROWS])
     body.add(table((head, "Description"), rows) if has_docs else bullets([name for name, _ in rows]))
     if len(entries) > len(rows):
@@ -123,13 +123,13 @@ def _definitions(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], he
 def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
     bases = _behind_name(shortened(owner.rest, MAX_SIGNATURE_CHARS))
     body.add(f"### {owner.kind} {code(owner.short)}{bases}")
-    doc, place = shown(owner.doc), body.source(file, owner.lines)
+    doc, place = shown(owner.doc), body.source(owner.lines)
     body.add(f"{doc} ({place})" if doc else f"Defined in {place}.")
     members = [entry for entry in file.entries if entry.owner == owner.name]
     constructor = next((entry for entry in members if entry.short in _CONSTRUCTORS), None)
     if constructor:
         rest = plain(shortened(without_receiver(constructor.rest), MAX_SIGNATURE_CHARS))
-        name = body.source(file, constructor.lines, code(owner.short))
+        name = body.source(constructor.lines, code(owner.short))
         body.add(f"Made with {name}{rest.removesuffix(' -> None')}.")
     public = [entry for entry in members if entry.public and entry.short not in _CONSTRUCTORS]
     _definitions(body, file, public, "Member")
@@ -157,12 +157,11 @@ def _users(body: PageBody, part: CodePart) -> Iterable[str]:
 
 def _neighbors(body: PageBody, links: Sequence[FileLink], *, ends: bool) -> tuple[str, str]:
     rows = []
-    files = body.facts.files.files
     for link in sorted(links, key=lambda link: (-link.weight, link.end, link.start))[:MAX_NEIGHBORS]:
         path = link.end if ends else link.start
         page = body.to_page(body.paths.of_file(path), code(path))
         names = f"{_names(link) or 'the module'}{_and_more(link.names)}"
-        rows.append((page, names, body.source(files[link.start], link.lines)))
+        rows.append((page, names, body.source(link.lines)))
     return table(("Module", "Names used", "Where"), rows), remainder(len(links) - len(rows), "more module")
 
 
@@ -172,7 +171,7 @@ def _tests(body: PageBody, part: CodePart) -> Iterable[str]:
     lines: dict[str, str] = {}
     for link in best:
         if link.start not in lines and len(lines) < MAX_TESTS:
-            place = body.source(body.facts.files.files[link.start], link.lines, code(link.start))
+            place = body.source(link.lines, code(link.start))
             names = _names(link)
             lines[link.start] = f"{place}: {names}" if names else place
     yield bullets(list(lines.values()))

@@ -54,8 +54,6 @@ _FURTHER = {
     CHANGES: "recent work and the files that change most",
 }
 
-_Step = tuple[WikiFile, DocumentSection]
-
 
 def write_overview(body: PageBody) -> None:
     """Write the overview."""
@@ -81,7 +79,7 @@ def _introduction(body: PageBody, readme: WikiFile) -> Iterable[str]:
             if length < MIN_PARAGRAPH_CHARS or left < MIN_INTRODUCTION_CHARS or is_lead_in:
                 continue
             left -= length
-            yield f"{paragraph(words)} ({body.source(readme, section.cite(block), 'README')})"
+            yield f"{paragraph(words)} ({body.source(section.cite(block), 'README')})"
             first = False
         if not first:
             return
@@ -136,33 +134,34 @@ def _entry_points(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(str(one.get("name")), str(one.get("at"))) for one in declared[:8]]
 
 
-def _start(body: PageBody, steps: Sequence[_Step]) -> Iterable[str]:
-    for file, section in steps:
+def _start(body: PageBody, steps: Sequence[DocumentSection]) -> Iterable[str]:
+    for section in steps:
         block = section.first_code
         if block is None:
             continue
         text, is_cut = cut_code(block.text, MAX_CODE_LINES)
-        place = body.source(file, section.cite(block), code(file.path))
+        place = body.source(section.cite(block), code(section.lines.path))
         yield f"{plain(section.title) or 'An example'} ({place}{', which has more' if is_cut else ''}):"
         yield fenced(text, block.language)
 
 
-def _first_steps(body: PageBody, readme: WikiFile | None) -> list[_Step]:
+def _first_steps(body: PageBody, readme: WikiFile | None) -> list[DocumentSection]:
     """Return the sections on installation and usage: from the README, or from the documents if it has too few."""
-    steps = [(readme, section) for section in _starting(body.facts.sections(readme))] if readme else []
-    if any(_rank(section) == 0 for _, section in steps):
+    steps = _starting(body.facts.sections(readme)) if readme else []
+    if any(_rank(section) == 0 for section in steps):
         return steps
+    found: list[DocumentSection] = []
     for file in body.paths.documents_by_rank[: body.paths.most_documents]:
-        if len(steps) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
+        if len(steps) + len(found) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
             sections = [one for one in body.facts.sections(file) if one.first_code and _rank(one) == 0]
-            steps += [(file, section) for section in sections[:ENOUGH_STEPS]]
-    return sorted(steps, key=lambda step: step[0] is readme)[:MAX_STEPS]
+            found += sections[:ENOUGH_STEPS]
+    return [*found, *steps][:MAX_STEPS]
 
 
 def _starting(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
     best = sorted((section for section in sections if section.first_code), key=_rank)
     titled = [section for section in best if _rank(section) < 2] or best[:1]
-    return sorted(titled[:MAX_STEPS], key=lambda section: section.lines.first)
+    return sorted(titled[:MAX_STEPS], key=lambda section: section.lines.first_line)
 
 
 def _rank(section: DocumentSection) -> int:

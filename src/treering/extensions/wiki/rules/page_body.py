@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from treering.extensions.wiki.files.links import quoted_path, source_target
 from treering.extensions.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
-from treering.extensions.wiki.repository.api_entries import CitedSpan
 from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.rules.markdown import code, link, plain
@@ -34,29 +33,20 @@ class PageBody:
         if any(parts):
             self.add(f"{'#' * level} {heading}", *parts)
 
-    def source(self, file: WikiFile, lines: CitedSpan | None, label: str = "") -> str:
-        """Cite lines of a file and return the link; only the label if `lines` is `None`.
+    def source(self, lines: LineCitation | None, label: str = "") -> str:
+        """Cite lines and return the link; only the label if `lines` is `None`.
 
         `label`: default: the line numbers.
         """
         if lines is None:
             return label
-        citation = LineCitation(
-            path=file.path,
-            first_line=lines.first,
-            last_line=lines.last,
-            commit=file.commit,
-            content_hash=lines.content_hash,
-            source_id=file.source_id,
-            segment_id=lines.segment_id,
-        )
-        self.cited[citation] = None
-        numbers = f"line {lines.first}" if lines.first == lines.last else f"lines {lines.first}–{lines.last}"
-        return link(label or numbers, source_target(citation))
+        self.cited[lines] = None
+        first, last = lines.first_line, lines.last_line
+        return link(label or (f"line {first}" if first == last else f"lines {first}–{last}"), source_target(lines))
 
     def file(self, file: WikiFile) -> str:
         """Return the path of a file as a link to its beginning."""
-        return self.source(file, file.head, code(file.path))
+        return self.source(file.head, code(file.path))
 
     def to_page(self, path: str, label: str) -> str:
         """Return a link to another page, or only the label if the page is not planned."""

@@ -23,7 +23,7 @@ def write_reference(body: PageBody) -> None:
                 continue
             entries = top[: min(MAX_ROWS_PER_FILE, room)]
             room -= len(entries)
-            rows = [(*entry_row(body, file, entry), entry.kind) for entry in entries]
+            rows = [(*entry_row(body, entry), entry.kind) for entry in entries]
             body.add(f"## {_heading(body, part, file.path)}", table(("Name", "Description", "Kind"), rows))
             if len(top) > len(entries):
                 body.add(f"{counted_things(len(top) - len(entries), 'more definition')} in {body.file(file)}.")
