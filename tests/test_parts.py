@@ -29,10 +29,13 @@ COMMANDS = {
 """The commands of each part, as `treering --help` names them."""
 GO_WITH = {
     "statements": {"projects", "discussions", "workflows", "client", "wiki"},
-    "documents": {"conversations", "discussions", "workflows", "coding_agents"},
+    "documents": {
+        *("conversations", "discussions", "workflows", "coding_agents"),
+        *("client", "wiki", "projects", "exams"),
+    },
     "conversations": {"discussions", "workflows", "coding_agents"},
     "discussions": {"workflows"},
-    "encoder": {"client", "wiki", "workflows"},
+    "encoder": {"client", "wiki", "discussions", "workflows", "projects"},
     "engines": {"client", "wiki"},
     "records": {"checks"},
     "client": {"wiki"},

@@ -6,10 +6,10 @@ from decimal import Decimal
 from pydantic import Field
 
 from treering.core.evidence import Triple
+from treering.extensions.encoder.asking import Budget
 from treering.extensions.projects.extraction_by_model import ModelExtractor
 from treering.ports.format import Segmenter
 from treering.ports.models import Excerpt, LanguageModel
-from treering.retrieval.extraction.asking import Budget
 from treering.verbs.envelope import Value
 
 REQUESTS_PER_DOCUMENT = 2
