@@ -23,8 +23,16 @@ from treering.extensions.encoder.asking import (
     prompt_with_schema,
     try_asking,
 )
+from treering.extensions.encoder.language_model import (
+    Answer,
+    ModelText,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserText,
+)
 from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
-from treering.ports.models import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
 
 
 class City(BaseModel):

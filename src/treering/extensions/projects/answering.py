@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from treering.core.fencing import fence
 from treering.extensions.encoder.asking import Budget, ask
-from treering.ports.models import LanguageModel
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.retrieval.text.analysis import cut_to_tokens
 
 REQUESTS_EACH = 2

@@ -11,9 +11,9 @@ from treering.core.counting import counted_things
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.fencing import fence
 from treering.extensions.encoder.asking import Budget, ask
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.projects.ticket import HEADING, MemoryFailure, RunState, Ticket, TicketMemory
 from treering.extensions.projects.ticket_record import Exchange, shortened_history
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value

@@ -21,11 +21,11 @@ from treering.extensions.discussions.generators.parsing import (
     written_text,
 )
 from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.workflows.checking import WorkflowEnvironment, from_data, verify
 from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.registry import Workflow, WorkflowNode
 from treering.extensions.workflows.running import Runner, RunReport
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
 
 RECENT = 3

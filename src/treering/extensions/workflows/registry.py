@@ -10,6 +10,7 @@ from treering.core.errors import InvalidInput
 from treering.core.fencing import fence
 from treering.extensions.discussions.memory import Discussion, Recollection
 from treering.extensions.encoder.asking import Budget, most_used
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.workflows.definition import (
     CHAT_VARIABLES,
     NAME,
@@ -23,7 +24,6 @@ from treering.extensions.workflows.definition import (
     Template,
 )
 from treering.extensions.workflows.results import StoredResults
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Leases
 from treering.verbs.engine import Engine
 

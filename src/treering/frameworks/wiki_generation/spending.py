@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage
 
 from treering.core.errors import Denied
 from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.wiki.generating import CeilingReached
-from treering.ports.models import Answer, Usage
 from treering.retrieval.text.analysis import estimate_tokens
 
 MOST_ANSWERED = 8_000

@@ -22,7 +22,7 @@ from treering.extensions.discussions.generators.parsing import (
     written_text,
 )
 from treering.extensions.encoder.asking import Budget, most_used, repair_prompt
-from treering.ports.models import Answer, LanguageModel, Usage
+from treering.extensions.encoder.language_model import Answer, LanguageModel, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from treering.extensions.discussions.identity import apply_patch
 from treering.extensions.discussions.log.blocks import Block, ChunkState, StoredMessage, active_block
 from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
 from treering.extensions.discussions.summaries.versions import GeneratorWork
-from treering.ports.models import Usage
+from treering.extensions.encoder.language_model import Usage
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.engine import retry_on_conflict
 from treering.verbs.leases import Lease
