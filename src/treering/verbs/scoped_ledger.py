@@ -56,6 +56,9 @@ class ScopedLedger:
     `heads`, `history`) and the audit log cover all branches.
     """
 
+    boundary = ROOT
+    """The scope outside of which a caller may neither read nor name anything."""
+
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool, tree: TreeView | None = None) -> None:
         self.whole = ledger
         self._scope = scope
@@ -451,6 +454,11 @@ def on_all_branches(ledger: Ledger) -> Ledger:
 def whole(ledger: Ledger) -> Ledger:
     """Return the ledger of the whole space behind a scoped one."""
     return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
+
+
+def boundary_of(ledger: Ledger) -> str:
+    """Return the scope outside of which the callers of a ledger may neither read nor name anything."""
+    return ledger.boundary if isinstance(ledger, ScopedLedger) else ROOT
 
 
 def scope_of_patch(ledger: Ledger, patch_id: str) -> str:

@@ -35,10 +35,9 @@ from treering.core.versions import (
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.passages import PassageHead, PassagesFound
-from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
-from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_branches, whole
+from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, boundary_of, on_all_branches, whole
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -468,8 +467,7 @@ def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Alter
 def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
     """Return the maps of the repositories at a scope and below, cached until one is written."""
     ledger = whole(engine.ledger)
-    seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
-    place, sequence = (seen, scope), ledger.sequence()
+    place, sequence = (boundary_of(ledger), scope), ledger.sequence()
     with _LOCK:
         known, after, maps = _LAST.get(engine.index, (None, 0, ()))
     if (known, after) == (place, sequence):

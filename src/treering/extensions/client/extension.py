@@ -2,4 +2,4 @@
 
 from treering.registry import Extension
 
-EXTENSION = Extension("client", needs=("documents", "encoder", "engines", "statements"))
+EXTENSION = Extension("client", needs=("encoder", "engines", "statements"))
