@@ -76,28 +76,6 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
     return Screened(_screen(value, place, secrets), tuple(secrets))
 
 
-def screened_arguments(value: Any) -> Any:
-    """Return the JSON data of a tool run without secrets, including every value whose name indicates a secret.
-
-    Stored documents are screened less strictly, because there such a name is often followed by an example.
-    """
-    return screened(_without_named(value)).value
-
-
-def _without_named(value: Any) -> Any:
-    # Imported here for the same reason as in `redact`.
-    from treering.core.secrets.places import MARK, names_secret
-
-    if isinstance(value, Mapping):
-        return {
-            key: f"{MARK}assigned_secret]"
-            if part not in ("", [], {}) and names_secret(str(key), part)
-            else _without_named(part)
-            for key, part in value.items()
-        }
-    return [_without_named(part) for part in value] if isinstance(value, list) else value
-
-
 def kept_key(key: str | None) -> str | None:
     """Return an idempotency key as it is stored: hashed if it contains a secret, so that different keys differ."""
     return f"redacted:{digest(key)}" if key and redact(key).findings else key

@@ -34,7 +34,7 @@ from treering.core.versions import (
 )
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
-from treering.ports.passages import PassageHead, PassagesFound
+from treering.ports.passages import PassageHead
 from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, boundary_of, on_all_branches, whole
@@ -291,32 +291,6 @@ def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowl
         return known
     notes = _notes_of_knowledge(AskedTree(view), on_all_branches(ledger), [one.id for one in known], known)
     return [one for one in known if not notes.get(one.id)]
-
-
-def standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[PassagesFound]:
-    """Limit passages found by names of code to the tree of the ledger of a call.
-
-    A name then means something in the files of the tree only. The name of a whole file is found by the first of its
-    passages, which may be of another branch: it stays if no other passage of the file has the name.
-    """
-    heads = [head for one in found for head in one.heads.values()]
-    if not heads:
-        return list(found)
-    request = ObjectRequest(
-        heads=tuple({head.object_id for head in heads}), segments=tuple({_place(head) for head in heads if head.part})
-    )
-    (read,) = ledger.read([request])
-    return [_only_standing(one, read) for one in found]
-
-
-def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
-    heads = {key: head for key, head in found.heads.items() if head.object_id in read.heads}
-    current = {key for key, head in heads.items() if not head.part or _place(head) in read.segments}
-    named: dict[str, list[int]] = {}
-    for name, keys in found.named.items():
-        there = {heads[key].object_id for key in keys if key in current}
-        named[name] = [key for key in keys if key in current or (key in heads and heads[key].object_id not in there)]
-    return replace(found, heads=heads, named=named)
 
 
 def _place(head: PassageHead) -> tuple[str, str]:

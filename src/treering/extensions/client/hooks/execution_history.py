@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
-from treering.core.screening import screened_arguments
+from treering.core.screening import screened
+from treering.core.secrets.places import MARK, names_secret
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import read_field
 from treering.extensions.client.items.documents import plain_value
@@ -183,7 +184,7 @@ def _analysis(patterns: Mapping[str, int], session_id: str | None, steps: Iterab
 
 def _shortened(value: Any) -> Any:
     """Return a result or an error without secrets and within the limit."""
-    plain = screened_arguments(plain_value(value))
+    plain = _screened_arguments(plain_value(value))
     return plain if len(text := str(plain)) <= _MAX_TRACE_CHARS else shortened(text, _MAX_TRACE_CHARS)
 
 
@@ -249,7 +250,7 @@ def _error_text(error: BaseException) -> str:
 
 def capped(value: Any) -> Any:
     """Return a value as JSON data without secrets. If it is longer than `MOST_CHARS`, it becomes truncated text."""
-    plain = screened_arguments(_Pruning().pruned(value))
+    plain = _screened_arguments(_Pruning().pruned(value))
     if isinstance(plain, str):
         return shortened(plain, MOST_CHARS)
     text = json.dumps(plain, ensure_ascii=False)
@@ -297,3 +298,22 @@ class _Pruning:
 
 def _first(holder: Any, *names: str) -> Any:
     return next((value for name in names if (value := read_field(holder, name)) is not None), None)
+
+
+def _screened_arguments(value: Any) -> Any:
+    """Return the JSON data of a tool run without secrets, including every value whose name indicates a secret.
+
+    Stored documents are screened less strictly, because there such a name is often followed by an example.
+    """
+    return screened(_without_named(value)).value
+
+
+def _without_named(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: f"{MARK}assigned_secret]"
+            if part not in ("", [], {}) and names_secret(str(key), part)
+            else _without_named(part)
+            for key, part in value.items()
+        }
+    return [_without_named(part) for part in value] if isinstance(value, list) else value
