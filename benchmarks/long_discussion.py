@@ -27,7 +27,7 @@ from treering.extensions.discussions.generators.generator import (
 )
 from treering.extensions.discussions.memory import Discussion, DiscussionMemory
 from treering.extensions.discussions.search import DiscussionSearch
-from treering.ports.models import Usage
+from treering.extensions.encoder.language_model import Usage
 from treering.verbs.ingest.turns import Message
 
 _SETTINGS = DiscussionSettings(summary=False)  # the rolling summary is measured by itself

@@ -7,8 +7,8 @@ from pathlib import Path
 import treering
 from benchmarks.figures import Figure, Row
 from benchmarks.plan import Plan, workplace
-from treering.core.writing.versions import linked_by_id
 from treering.extensions.sharing.bundles import packed
+from treering.extensions.sharing.merge_rules.entries import linked_by_id
 from treering.extensions.sharing.merging import entries, merge_ledger
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder

@@ -25,7 +25,9 @@ _DECIDING = {
     "core": ("tests/core", _LEDGER),
     "retrieval": ("tests/retrieval", "tests/toy_store/test_toy_store.py", "tests/verbs/test_query.py"),
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
-    **dict.fromkeys(("verbs/confined_ledger.py", "verbs/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
+    **dict.fromkeys(
+        ("extensions/server/confined_ledger.py", "verbs/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")
+    ),
     "verbs/envelope.py": ("tests/surfaces/test_rights.py", "tests/verbs"),
     "verbs/lint/erasure.py": ("tests/verbs/test_erasure.py",),
     "verbs": ("tests/verbs",),

@@ -29,13 +29,14 @@ COMMANDS = {
 """The commands of each part, as `treering --help` names them."""
 GO_WITH = {
     "statements": {"projects", "discussions", "workflows", "client", "wiki"},
-    "documents": {"conversations", "discussions", "workflows", "coding_agents"},
+    "documents": {"conversations", "discussions", "workflows", "coding_agents", "projects", "exams"},
     "conversations": {"discussions", "workflows", "coding_agents"},
     "discussions": {"workflows"},
-    "encoder": {"client", "wiki", "workflows"},
+    "encoder": {"client", "wiki", "discussions", "workflows", "projects"},
     "engines": {"client", "wiki"},
     "records": {"checks"},
     "client": {"wiki"},
+    "resident": {"coding_agents"},
 }
 """Extensions that need another one: workflows run in discussions, and wikis are stored as records of the client."""
 USED_BY_THE_PROGRAM = {"code", "mcp", "server"}

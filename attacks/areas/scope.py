@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from treering.verbs.confined_ledger import confined
+
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs import catalog
-from treering.verbs.confined_ledger import confined
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import WRITES, Envelope
 

@@ -29,6 +29,10 @@ from treering.extensions.discussions.generators.generator import Generator as Ge
 from treering.extensions.discussions.identity import discussion_ref as discussion_ref
 from treering.extensions.discussions.search import DiscussionSearch as DiscussionSearch
 from treering.extensions.discussions.wilmer import WilmerImport as WilmerImport
+from treering.extensions.encoder.asking import Budget as Budget
+from treering.extensions.encoder.language_model import Answer as Answer
+from treering.extensions.encoder.language_model import LanguageModel as LanguageModel
+from treering.extensions.encoder.language_model import Usage as Usage
 from treering.extensions.encoder.language_models import open_model as open_model
 from treering.extensions.projects.extraction_by_model import ModelExtractor as ModelExtractor
 from treering.extensions.projects.spaces import Projects as Projects
@@ -51,13 +55,9 @@ from treering.extensions.workflows.registry import NodeType as NodeType
 from treering.extensions.workflows.registry import Step
 from treering.extensions.workflows.registry import scene_of as scene_of
 from treering.extensions.workflows.running import Runner
-from treering.ports.models import Answer as Answer
 from treering.ports.models import Embedder as Embedder
 from treering.ports.models import Excerpt as Excerpt
-from treering.ports.models import LanguageModel as LanguageModel
 from treering.ports.models import Reranker as Reranker
-from treering.ports.models import Usage as Usage
-from treering.retrieval.extraction.asking import Budget as Budget
 from treering.retrieval.search.packing import ContextPack as ContextPack
 from treering.surfaces.python.space import Space as Space
 from treering.surfaces.python.space import open_ledger as open_ledger

@@ -16,11 +16,13 @@ def main() -> None:
 
     If a resident process is possible but not running, it is started for the next command.
     """
-    from treering.surfaces.resident import client
-
+    try:
+        from treering.extensions.resident import client
+    except ModuleNotFoundError:
+        run_here()
     arguments = sys.argv[1:]
     if arguments[:1] == [client.STAYS]:
-        from treering.surfaces.resident import process
+        from treering.extensions.resident import process
 
         process.main(arguments[1:], run_here)
         return

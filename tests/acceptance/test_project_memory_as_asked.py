@@ -10,12 +10,12 @@ import treering
 from model_endpoint import endpoint
 from treering import project_memory
 from treering.core.errors import InvalidInput
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.projects.supervisor import SYSTEM, Assessment, ModelAssessor, Response, Script, Supervisor
 from treering.extensions.projects.ticket import Ticket, TicketMemory
 from treering.extensions.projects.ticket_record import SHORT_CHARS, WHOLE_CHARS
 from treering.ports.ledger import Selection
-from treering.ports.models import Answer, Usage
-from treering.retrieval.extraction.asking import Budget
 from treering.system.machine import SystemClock
 from treering.testing.fakes import HashingEmbedder
 

@@ -21,11 +21,12 @@ from project_parts import PROJECT, bytes_written, documents, found, graph_of, op
 import treering
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Triple
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.projects.extraction_by_model import ModelExtractor
 from treering.extensions.projects.supervisor import Briefing, ModelAssessor
 from treering.extensions.projects.ticket import Ticket
-from treering.ports.models import Answer, Excerpt, Usage
-from treering.retrieval.extraction.asking import Budget
+from treering.ports.models import Excerpt
 from treering.testing.fakes import HashingEmbedder
 
 DOCS = (

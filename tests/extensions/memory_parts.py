@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import treering
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.projects.supervisor import Assessment, Briefing, Response
 from treering.extensions.projects.ticket import Ticket
 from treering.ports.ledger import Selection
-from treering.ports.models import Answer, Usage
-from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import HashingEmbedder
 
 CACHE = Ticket(id="T-1", title="Fix the cache", description="It serves stale pages after a deploy")

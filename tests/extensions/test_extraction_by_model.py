@@ -11,10 +11,10 @@ from pydantic_ai.usage import RequestUsage
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.evidence import Triple
 from treering.core.fencing import fence
+from treering.extensions.encoder.asking import Budget
 from treering.extensions.encoder.language_models import PydanticAIModel
 from treering.extensions.projects.extraction_by_model import SYSTEM, ModelExtractor
 from treering.ports.models import Entity, Excerpt, Extraction, Extractor
-from treering.retrieval.extraction.asking import Budget
 
 ADA = Excerpt("Ada Lovelace wrote notes on the Analytical Engine in 1843.", title="Ada Lovelace")
 ADA_READ = {

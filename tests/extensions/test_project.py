@@ -14,10 +14,10 @@ from space_parts import open_space
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.evidence import Triple
 from treering.core.fencing import fence
+from treering.extensions.encoder.asking import Budget
 from treering.extensions.projects.documents import text_of
 from treering.extensions.projects.project import ProjectMemory
 from treering.ports.passages import Reach
-from treering.retrieval.extraction.asking import Budget
 from treering.verbs import catalog
 from treering.verbs.envelope import WRITES, Envelope
 

@@ -13,11 +13,11 @@ from model_endpoint import endpoint
 from treering.core.errors import InvalidInput
 from treering.extensions.encoder import onnx
 from treering.extensions.encoder.embedders import open_embedder
+from treering.extensions.encoder.language_model import ToolCall
 from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
 from treering.extensions.encoder.onnx import BgeSmall
 from treering.models import shipped as shipped_files
 from treering.models.static_model import StaticEmbedder
-from treering.ports.models import ToolCall
 from treering.ports.search import Lag
 from treering.retrieval.index.rounds import lag_of
 from treering.spaces.wiring import embedder_named

@@ -19,9 +19,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.extensions.encoder.language_model import SystemText, ToolCall, ToolResult, ToolSpec, UserText
 from treering.extensions.encoder.language_models import PydanticAIModel, open_model
 from treering.extensions.encoder.provider_calls import ModelLoop
-from treering.ports.models import SystemText, ToolCall, ToolResult, ToolSpec, UserText
 
 KEY = "a-key-nobody-may-see"
 USAGE = {"prompt_tokens": 1_000, "completion_tokens": 200, "total_tokens": 1_200}

@@ -23,7 +23,7 @@ from treering.extensions.discussions.generators.generator import (
     GeneratedText,
 )
 from treering.extensions.discussions.memory import Discussion, DiscussionMemory
-from treering.ports.models import Usage
+from treering.extensions.encoder.language_model import Usage
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message
 

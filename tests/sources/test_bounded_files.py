@@ -6,11 +6,11 @@ import pytest
 from treering.core.errors import InvalidInput, NotFound
 from treering.extensions.client.config_file import read_memory_config
 from treering.extensions.code.manifest_format import manifest_facts
+from treering.extensions.documents.bounded_yaml import MAX_VALUES, parse_yaml, read_data_file
 from treering.extensions.exams.exam import read_questions
 from treering.extensions.exams.results import RUNS, last_run
 from treering.extensions.projects.ticket_files import read_tickets
 from treering.sources.reading.bounded_files import check_inside, parse_json, parse_toml, read_text_file
-from treering.sources.reading.bounded_yaml import MAX_VALUES, parse_yaml, read_data_file
 from treering.spaces.policy_and_anchor import read_policy
 
 BOMB = "\n".join(

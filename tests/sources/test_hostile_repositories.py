@@ -12,9 +12,9 @@ from attacks.hostile_repositories import TRAPS, fetched_from_a_command, filtered
 from git_scratch import Scratch
 
 from treering.core.errors import TreeringError, Unavailable
+from treering.extensions.code.repository.contents import RepositoryContents
 from treering.extensions.code.repository.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits
-from treering.sources.git.repository import open_repository
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the traps are commands for a POSIX shell")
 TREERING = (sys.executable, "-P", "-m", "treering")
@@ -26,7 +26,7 @@ def read_every_way(folder: Path) -> None:
         adapter = RepoAdapter()
         adapter.origin(str(folder))
         list(adapter.read(str(folder), known=AlreadyRead(), limits=ReadLimits(), options=options))
-    repository = open_repository(folder)
+    repository = RepositoryContents.open(folder)
     commit = repository.resolve("HEAD")
     repository.diff(commit, commit)
     repository.history(commit)
@@ -113,7 +113,7 @@ def test_nothing_stays_of_the_folder_git_runs_in(tmp_path, monkeypatch):
     made = trap(tmp_path, filtered(b"\x01e"))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    repository = open_repository(made.folder)
+    repository = RepositoryContents.open(made.folder)
     assert repository.is_dirty()
     assert len(list((tmp_path / "temporary").iterdir())) == 1
     del repository
@@ -125,7 +125,7 @@ def test_a_work_tree_that_holds_the_folder_for_temporary_files_is_not_dirty_by_i
     scratch = Scratch(tmp_path / "web")
     scratch.commit({"a.py": "a = 1\n", "[tmp]/kept.py": "b = 1\n"})
     monkeypatch.setattr(tempfile, "tempdir", str(scratch.folder / "[tmp]"))
-    repository = open_repository(scratch.folder)
+    repository = RepositoryContents.open(scratch.folder)
     assert not repository.is_dirty()
     assert repository.work_changes() == []
 
@@ -143,7 +143,7 @@ def test_a_format_that_is_not_known_is_refused_by_name(tmp_path, line):
     scratch.commit({"a.py": "a = 1\n"})
     scratch.write(".git/config", f"[core]\n\trepositoryformatversion = 1\n{line}")
     with pytest.raises(Unavailable, match=r"future|md5|reftable") as refused:
-        open_repository(scratch.folder)
+        RepositoryContents.open(scratch.folder)
     assert refused.value.hint
 
 
@@ -155,7 +155,7 @@ def test_a_configuration_that_makes_no_sense_is_refused(tmp_path, text):
     scratch.commit({"a.py": "a = 1\n"})
     scratch.write(".git/config", text)
     with pytest.raises(Unavailable) as refused:
-        open_repository(scratch.folder)
+        RepositoryContents.open(scratch.folder)
     assert refused.value.hint
 
 
@@ -167,7 +167,7 @@ def test_a_pipe_in_the_git_folder_is_not_waited_for(tmp_path, name):
     part.unlink(missing_ok=True)
     os.mkfifo(part)
     with pytest.raises(TreeringError):
-        open_repository(scratch.folder).head()
+        RepositoryContents.open(scratch.folder).head()
 
 
 @pytest.mark.parametrize("name", ["commondir", "objects/info/alternates", "HEAD"])
@@ -177,7 +177,7 @@ def test_a_place_that_no_system_has_is_an_error_with_a_hint(tmp_path, name, text
     scratch.commit({"a.py": "a = 1\n"})
     scratch.write(f".git/{name}", text.encode("utf-8", "surrogateescape"))
     try:
-        assert open_repository(scratch.folder).head()
+        assert RepositoryContents.open(scratch.folder).head()
         assert name == "objects/info/alternates"
     except TreeringError as error:
         hint = error.hint
@@ -190,6 +190,6 @@ def test_a_work_tree_that_is_no_place_is_not_taken(tmp_path, worktree):
     scratch.commit({"a.py": "a = 1\n"})
     (scratch.folder / ".git/loop").symlink_to("loop")
     scratch.git("config", "core.worktree", worktree)
-    repository = open_repository(scratch.folder)
+    repository = RepositoryContents.open(scratch.folder)
     assert repository.top is None
     assert repository.head()

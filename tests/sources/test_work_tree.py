@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from git_scratch import Scratch
 
-from treering.sources.git.repository import GitRepository, open_repository
+from treering.extensions.code.repository.contents import RepositoryContents
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def no_configuration(monkeypatch, tmp_path):
 
 def changed(scratch: Scratch) -> dict[str, bool]:
     """Return the paths that differ, and whether each is gone."""
-    repository: GitRepository = open_repository(scratch.folder)
+    repository: RepositoryContents = RepositoryContents.open(scratch.folder)
     found = {one.path: one.deleted for one in repository.work_changes()}
     assert repository.is_dirty() is bool(found)
     return found
@@ -126,7 +126,7 @@ def test_a_submodule_is_never_looked_into(scratch, tmp_path):
     assert changed(scratch) == {}
     inside = Scratch(scratch.folder / "sub")
     assert changed(inside) == {"b.py": False}
-    assert open_repository(inside.folder).top == inside.folder
+    assert RepositoryContents.open(inside.folder).top == inside.folder
 
 
 def test_a_linked_work_tree_is_compared_with_its_own_index(scratch, tmp_path):
@@ -137,7 +137,7 @@ def test_a_linked_work_tree_is_compared_with_its_own_index(scratch, tmp_path):
     linked.write("b.py", "2\n")
     assert changed(linked) == {"b.py": False}
     assert changed(scratch) == {}
-    assert open_repository(linked.folder).branch() == "side"
+    assert RepositoryContents.open(linked.folder).branch() == "side"
 
 
 def test_settings_of_one_work_tree_count_for_it_alone(scratch, tmp_path):
@@ -174,7 +174,7 @@ def test_a_folder_whose_name_is_no_text_is_compared_and_read(tmp_path):
     assert changed(scratch) == {}
     scratch.write("b.py", "1\n")
     assert changed(scratch) == {"b.py": False}
-    assert [entry.path for entry in open_repository(scratch.folder).entries(commit)] == ["a.py"]
+    assert [entry.path for entry in RepositoryContents.open(scratch.folder).entries(commit)] == ["a.py"]
 
 
 def test_what_a_filter_of_the_user_would_change_back_is_a_change(scratch, tmp_path):

@@ -13,11 +13,11 @@ from treering.extensions.discussions.generators.generator import (
     GeneratedMemory,
     SpokenLine,
 )
+from treering.extensions.encoder.asking import Budget
 from treering.extensions.encoder.language_models import ScriptedModel
 from treering.extensions.workflows.catalog import NODE_TYPES
 from treering.extensions.workflows.endpoints import PlanReader, read_config
 from treering.extensions.workflows.generator import WorkflowGenerator
-from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."),))

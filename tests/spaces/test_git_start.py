@@ -23,9 +23,9 @@ STARTS = {
 KNOWN = {
     "system/git_start.py start_git": "git",
     "system/machine.py start_behind": "Treering itself",
-    "surfaces/resident/client.py start_resident": "Treering itself",
-    "surfaces/resident/process.py _fork": "Treering itself",
-    "surfaces/resident/process.py _start_encoder": "Treering itself",
+    "extensions/resident/client.py start_resident": "Treering itself",
+    "extensions/resident/process.py _fork": "Treering itself",
+    "extensions/resident/process.py _start_encoder": "Treering itself",
     "sources/reading/bounded_process.py _started": "Treering itself",
     "extensions/projects/shell_worker.py _start": "what the user configured",
     "surfaces/cli/printing.py page": "the pager of the user",

@@ -339,7 +339,7 @@ HOOK_MODULES = {
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),
     *("treering.sources", "treering.extensions.conversations", "treering.extensions.conversations.tool_calls"),
-    *("treering.surfaces", "treering.surfaces.resident", "treering.surfaces.resident.client"),
+    *("treering.surfaces", "treering.extensions.resident", "treering.extensions.resident.client"),
 }
 """All of Treering that a hook may import which reads no space."""
 _MOST_MODULES = 105  # of them about half are Python's own, such as those of dataclasses

@@ -175,13 +175,13 @@ def test_nothing_else_in_the_package_prints():
         "extensions/coding_agents/session_hooks.py:sys.stderr.write",
         "extensions/coding_agents/session_hooks.py:sys.stdout.write",
         "extensions/mcp/listing.py:sys.stdout.write",  # our own listing, for the repository
+        "extensions/resident/client.py:sys.stderr.write",  # a sentence of ours alone
         "extensions/sharing/proof_checking.py:sys.stdout.write",  # only where it runs without Treering; cleaned
         "surfaces/cli/help.py:sys.stdout.write",  # our own listing, for the repository
         "surfaces/cli/printing.py:Console",
         "surfaces/cli/printing.py:console.print",
         "surfaces/cli/printing.py:typer.confirm",
         "surfaces/cli/printing.py:typer.echo",
-        "surfaces/resident/client.py:sys.stderr.write",  # a sentence of ours alone
     ]
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from treering.extensions.mcp.dispatcher import ToolDispatcher
+from treering.extensions.mcp.recent_answers import MAX_ANSWERS, RecentAnswers
 from treering.ports.adapter import NoFiles
-from treering.verbs.numbered_places import MAX_ANSWERS, RecentAnswers
 
 DECISION = {"kind": "decision", "title": "Blink twice", "question": "How often?", "outcome": "Twice"}
 

@@ -19,8 +19,8 @@ import pytest
 
 from treering import open as open_space
 from treering.extensions.encoder import onnx
+from treering.extensions.resident import client, process
 from treering.models import elsewhere
-from treering.surfaces.resident import client, process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run by themselves elsewhere")
 
@@ -391,7 +391,9 @@ def test_status_mentions_it(commands):
 
 def test_a_question_embedded_by_the_other_process_has_the_same_vector(runtime, monkeypatch):
     place = runtime / "x.vectors"
-    source = f"import pathlib, treering.surfaces.resident.process as r; r.embed_questions(pathlib.Path({str(place)!r}))"
+    source = (
+        f"import pathlib, treering.extensions.resident.process as r; r.embed_questions(pathlib.Path({str(place)!r}))"
+    )
     encoder = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE)
     here = onnx.BgeSmall().embed_query("how long do retries wait?")
     eventually(place.exists)

@@ -3,7 +3,7 @@
 from toy_store.toy_index import ToyIndex
 from treering.core.patch import Author
 from treering.extensions.code.repository.repo import RepoAdapter
-from treering.models.vectoriser import BackgroundVectoriser, OnRequest
+from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.adapter import ReadLimits
 from treering.retrieval.index.lookup import IndexLookup
 from treering.sources.formats import built_in_formats
@@ -23,7 +23,7 @@ def toy_engine(*, policy=None, channel="user", late=False, clock=None):
         index=index,
         lookup=IndexLookup(index),
         embedder=embedder,
-        vectoriser=OnRequest(BackgroundVectoriser(index.vectors, leases, embedder, clock)),
+        vectoriser=BackgroundVectoriser(index.vectors, leases, embedder, clock, in_background=False),
         jobs=MemoryJobs(ledger),
         leases=leases,
         adapters={"path": PathAdapter(), "repo": RepoAdapter()},

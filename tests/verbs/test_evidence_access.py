@@ -8,8 +8,8 @@ import pytest
 
 from space_parts import note, open_space, read
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
+from treering.extensions.server.confined_ledger import confined
 from treering.verbs import catalog
-from treering.verbs.confined_ledger import confined
 from treering.verbs.envelope import WRITES, Envelope
 from treering.verbs.evidence.notation import MAX_CHARS
 from treering.verbs.evidence.resolving import MAX_SEGMENTS, MAX_TEXTS

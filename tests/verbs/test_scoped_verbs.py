@@ -12,10 +12,10 @@ from space_parts import decide, move, note, put, read, records, state_fact, stat
 from treering.core.canonical import PREFIXES
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.patch import AddLink, Create, Link, MoveScope, Update
+from treering.extensions.server.confined_ledger import confined
 from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
 from treering.verbs.catalog import TOOLS, call
-from treering.verbs.confined_ledger import confined
 from treering.verbs.envelope import EVERYTHING, Envelope
 from treering.verbs.query.space_status import STATUS
 from treering.verbs.scoped_ledger import ScopedLedger

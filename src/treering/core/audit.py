@@ -14,6 +14,8 @@ from treering.core.canonical import FrozenModel, Instant, canonical_json, digest
 from treering.core.errors import Corrupt
 
 GENESIS = "0" * 40
+ERASED = "erased"
+"""The type of the event of an erasure."""
 LINK_EVENTS = frozenset({"linked", "unlinked"})
 """Types of events that change a link; the linked objects stay the same."""
 

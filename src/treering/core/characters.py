@@ -7,7 +7,7 @@ a line feed start a new line. Also: hashing and folding of texts.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TypeVar, cast
 
@@ -91,11 +91,22 @@ def well_formed(text: str) -> str:
 
 def well_formed_value(value: _Value) -> tuple[_Value, int]:
     """Return JSON data with all its texts well formed, and how many texts were not."""
-    count = sum(_SURROGATES.search(text) is not None for text in _texts(value))
+    count = sum(_SURROGATES.search(text) is not None for text in _texts_and_keys(value))
     return (cast("_Value", _well_formed(value)), count) if count else (value, 0)
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in JSON data, except the keys."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            yield from (text for one in value.values() for text in texts_in(one))
+        case list() | tuple():
+            yield from (text for one in value for text in texts_in(one))
+
+
+def _texts_and_keys(value: object) -> Iterator[str]:
     waiting = [value]
     while waiting:
         match waiting.pop():

@@ -26,7 +26,6 @@ MOST_CONDITIONS = 200
 MOST_VALUES = 10_000
 """Values in the lists of one filter, together."""
 _MAX_DEPTH = 12
-_MOST_ELEMENTS = 100
 _SHOWN_CHARS = 80
 
 
@@ -83,34 +82,6 @@ def element_name(name: str, value: Scalar | None = None) -> str:
         return f"{name}[]"
     whole = isinstance(value, float) and value.is_integer()
     return f"{name}[]{json.dumps(int(value) if whole else value, ensure_ascii=False)}"
-
-
-def over_lists(where: Filter) -> Filter:
-    """Extend a filter to lists in metadata that contain the requested value.
-
-    Equality and `in` with up to 100 values match elements, and `exists` matches lists; order compares single values
-    only.
-    """
-    match where:
-        case And(parts):
-            return And(tuple(map(over_lists, parts)))
-        case Or(parts):
-            return Or(tuple(map(over_lists, parts)))
-        case Not(part):
-            return Not(over_lists(part))
-        case Compare(field, "ne", value) if field.startswith(METADATA):
-            return Not(over_lists(Compare(field, "eq", value)))
-        case Compare(field, "exists", False) if field.startswith(METADATA):
-            return Not(over_lists(Compare(field, "exists", value=True)))
-        case Compare(field, "exists") if field.startswith(METADATA):
-            return Or((where, Compare(element_name(field), "exists", value=True)))
-        case Compare(field, "eq" | "in", value) if field.startswith(METADATA):
-            values = value if isinstance(value, tuple) else (value,)
-            if len(values) > _MOST_ELEMENTS:
-                return where
-            return Or((where, *(Compare(element_name(field, one), "exists", value=True) for one in values)))
-        case _:
-            return where
 
 
 def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:

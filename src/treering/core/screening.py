@@ -3,7 +3,6 @@
 Every text of a value is screened, so new fields and new kinds of objects need no change here.
 """
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,55 +74,6 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
         return Screened(value)
     secrets: list[Secret] = []
     return Screened(_screen(value, place, secrets), tuple(secrets))
-
-
-def screened_arguments(value: Any) -> Any:
-    """Return the JSON data of a tool run without secrets, including every value whose name indicates a secret.
-
-    The name is a key, or the `name` or `key` next to a `value`, in data and in JSON text. Stored documents are screened
-    less strictly, because there such a name is often followed by an example.
-    """
-    return screened(_without_named(value)).value
-
-
-def _without_named(value: Any) -> Any:
-    # Imported here for the same reason as in `redact`.
-    from treering.core.secrets.places import MARK, names_secret
-
-    mark = f"{MARK}assigned_secret]"
-    match value:
-        case Mapping():
-            label = str(value.get("name") or value.get("key") or "value")
-            names = {key: label if key == "value" else str(key) for key in value}
-            return {
-                key: mark if part not in ("", [], {}) and names_secret(names[key], part) else _without_named(part)
-                for key, part in value.items()
-            }
-        case list():
-            return [_without_named(part) for part in value]
-        case str():
-            data = _json_in(value)
-            if data is None:  # text with JSON in it, truncated JSON, or a dictionary as Python prints it
-                return _QUOTED_PAIR.sub(
-                    lambda pair: f"{pair[1]}{mark}" if names_secret(pair[3], "") else pair[0], value
-                )
-            clean = _without_named(data)
-            return value if clean == data else json.dumps(clean, ensure_ascii=False)
-        case _:
-            return value
-
-
-def _json_in(text: str) -> Any:
-    """Return the object or list that a text is the JSON of; `None` for other texts."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-_QUOTED_PAIR = re.compile(r"""((["'])([\w .-]{1,80})\2\s{0,9}:\s{0,9}(["']))((?!\4)[^\\]|\\.)+""", re.DOTALL)
 
 
 def kept_key(key: str | None) -> str | None:

@@ -23,5 +23,6 @@ BUILT_IN = (
     "work_requests",
     "consolidation",
     "trial",
+    "resident",
 )
 """Names of the folders, in the order in which they are asked and listed."""

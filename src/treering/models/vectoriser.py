@@ -11,7 +11,7 @@ from treering.ports.index import Upkeep
 from treering.ports.models import Embedder
 from treering.ports.runtime import VECTORS, Clock, Leases
 from treering.ports.search import ChosenPending, Pending, VectorClaims, Vectors
-from treering.verbs.engine import Progress, Vectoriser, silent
+from treering.verbs.engine import Progress, silent
 
 BUDGET_SECONDS = 1_800.0
 LEASE_SECONDS = 60.0
@@ -41,7 +41,8 @@ class BackgroundVectoriser:
     With `claims`, processes share the waiting texts, and the lease is for other work. With `upkeep`, a rebuild of the
     index is finished first, because only then all texts are known. With `quick`, texts without any vector are first
     embedded by the quick model. With `follow`, an engine is updated at the end, as long as the argument returns true.
-    While `is_busy` returns true, background work waits up to 15 seconds before each batch except the first.
+    While `is_busy` returns true, background work waits up to 15 seconds before each batch except the first. Without
+    `in_background`, work is only done in calls that wait for it.
 
     Every step and batch is committed, so that at most one of them is lost. An error ends the run, and is in
     `last_error` until a run succeeds. Call `stop` before closing the index; otherwise the thread is stopped when the
@@ -60,6 +61,7 @@ class BackgroundVectoriser:
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        in_background: bool = True,
         budget_seconds: float = BUDGET_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         batch: int = BATCH,
@@ -74,6 +76,7 @@ class BackgroundVectoriser:
         self._upkeep = upkeep
         self._follow = follow
         self._is_busy = is_busy
+        self._in_background = in_background
         self._budget = budget_seconds
         self._lease_seconds = lease_seconds
         self._batch = batch
@@ -88,10 +91,10 @@ class BackgroundVectoriser:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Start embedding in the background, unless it is running. Returns at once."""
+        """Start embedding in the background, unless it is running or not wanted there. Returns at once."""
         with self._lock:
             self._wanted = True
-            if self._thread is None:
+            if self._in_background and self._thread is None:
                 self._stopping.clear()
                 self._thread = threading.Thread(target=self._work, name="treering-vectoriser", daemon=True)
                 _AT_WORK.add(self)
@@ -399,25 +402,3 @@ def _batches(waiting: Sequence[Pending], size: int) -> list[Sequence[Pending]]:
     """Split into batches of texts with similar lengths."""
     by_length = sorted(waiting, key=lambda item: len(item.text))
     return [by_length[start : start + size] for start in range(0, len(by_length), size)]
-
-
-class OnRequest:
-    """A vectoriser that only works in calls that wait for it."""
-
-    def __init__(self, inner: Vectoriser) -> None:
-        self._inner = inner
-
-    def start(self) -> None:
-        """Leave the work to a later request."""
-
-    def prefer(self, keys: Sequence[int]) -> None:
-        """Embed these first in a later request."""
-        self._inner.prefer(keys)
-
-    def finish(self, progress: Progress) -> None:
-        """Embed all waiting texts."""
-        self._inner.finish(progress)
-
-    def work_alone(self, progress: Progress) -> None:
-        """Embed waiting texts, yielding to other programs."""
-        self._inner.work_alone(progress)

@@ -15,14 +15,14 @@ from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem,
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
 from treering.core.scope import sees
-from treering.core.writing.copying import LedgerPart, Outcomes
 from treering.core.writing.integrity import references_of
-from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.plan import Plan
+from treering.core.writing.transaction import Session
 from treering.ports.index import Change
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 AsOf = int | datetime | None
 """A point in a ledger's history: an audit sequence number, a time, or now."""
@@ -429,20 +429,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def append(self, part: LedgerPart) -> None:
-        """Append a part of another ledger in one transaction (`core.writing.copying`).
+    def transact(self, work: Callable[[Session], _Result]) -> _Result:
+        """Call a function with a session in one transaction, which is rolled back if it raises; return its result.
 
-        Raises `Conflict` if the log does not end where the part begins. The appended data is not verified: `verify`
-        checks the whole copy.
+        Unlike `commit`, this checks no rules: the function stores what it decides, as a copy or a merge does.
         """
-        ...
-
-    def merge(self, incoming: Incoming) -> Merged:
-        """Merge the changes of another space in one transaction (`core.writing.merging`), with its errors."""
-        ...
-
-    def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Store records of patches and idempotency keys of another ledger, replacing existing ones."""
         ...
 
     def compact(self) -> tuple[str, ...]:

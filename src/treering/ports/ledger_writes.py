@@ -4,18 +4,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import cache
+from typing import TypeVar
 
 from treering.core.audit import AuditEvent
 from treering.core.objects import Object
 from treering.core.patch import Author, Patch, PatchRecord, Receipt
 from treering.core.policy import Policy
-from treering.core.writing import copying, merging, transaction
-from treering.core.writing.copying import LedgerPart, Outcomes
-from treering.core.writing.merging import Incoming, Merged
+from treering.core.writing import transaction
 from treering.core.writing.plan import Plan
 from treering.core.writing.transaction import ImportSession, Session
 from treering.ports.index import Change
 from treering.ports.ledger import Record
+
+_Result = TypeVar("_Result")
 
 
 class LedgerWrites(ABC):
@@ -72,20 +73,10 @@ class LedgerWrites(ABC):
         with self._writing() as session:
             transaction.load(session, records)
 
-    def append(self, part: LedgerPart) -> None:
-        """Append a part of another ledger in one transaction."""
+    def transact(self, work: Callable[[Session], _Result]) -> _Result:
+        """Call a function with a session in one transaction, which is rolled back if it raises; return its result."""
         with self._writing() as session:
-            copying.append(session, part)
-
-    def merge(self, incoming: Incoming) -> Merged:
-        """Merge the changes of another space in one transaction."""
-        with self._writing() as session:
-            return merging.merge(session, incoming)
-
-    def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Store records of patches and idempotency keys of another ledger in one transaction."""
-        with self._writing() as session:
-            copying.keep_outcomes(session, outcomes)
+            return work(session)
 
 
 ReadRevision = Callable[[str, int], Object | None]

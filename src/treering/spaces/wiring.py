@@ -11,7 +11,7 @@ from treering.core.errors import InvalidInput, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.models.elsewhere import DEFAULT_EMBEDDER
-from treering.models.vectoriser import BackgroundVectoriser, OnRequest
+from treering.models.vectoriser import BackgroundVectoriser
 from treering.models.vocabulary import word_rarity
 from treering.ports.adapter import Adapter, FileAccess, ReadLimits, TreeLookup
 from treering.ports.format import Segmenter
@@ -178,6 +178,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             upkeep=None if stores.read_only else upkeep,
             follow=mirror.follow if mirror and not stores.read_only else None,
             is_busy=is_busy,
+            in_background=opening.background,
         )
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
@@ -355,7 +356,7 @@ def _engine(
         index=stores.index,
         lookup=IndexLookup(stores.index),
         embedder=embedder,
-        vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
+        vectoriser=vectoriser,
         jobs=stores.jobs,
         feedback=None if stores.read_only else stores.jobs,
         leases=stores.leases,

@@ -12,7 +12,7 @@ from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge, Node, Object, Source, no_export, parse_object, stored_form
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
-from treering.core.writing.copying import account
+from treering.core.writing.account import account
 from treering.core.writing.draft import Cited, Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.writing.integrity import references_of
 from treering.core.writing.journal import POLICY, policy_in

@@ -17,18 +17,17 @@ import numpy as np
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.ports.models import (
-    Embedder,
+from treering.extensions.encoder.language_model import (
     LanguageModel,
     ModelText,
     PromptMessage,
-    Reranker,
     SystemText,
     ToolCall,
     ToolResult,
     ToolSpec,
     UserText,
 )
+from treering.ports.models import Embedder, Reranker
 
 TEXTS = (
     "The cache is flushed before the writer process is forked.",

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
-from typing import Protocol
 
 from treering.core.errors import InvalidInput
 
@@ -15,10 +13,9 @@ Places = Mapping[int, str]
 PlacesOf = Callable[[str], Places]
 """Returns the places of the answer with an id, for an empty id of the last answer; none for an unknown one."""
 
+
 MAX_PLACES = 1_000
 """Places of one answer that are remembered."""
-MAX_ANSWERS = 200
-"""Answers that a process remembers; the oldest are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,39 +57,3 @@ def place_numbered(text: str, places_of: PlacesOf) -> str:
 
 
 _INSTEAD = "Search first, or give a path such as src/retry.py:10-14, or ans:…#3 with the field `answer` of a query."
-
-
-class NumberedReport(Protocol):
-    """An answer: its places and, of some, its id as `answer`."""
-
-    def numbered_places(self) -> Places:
-        """Return its places by number; none for an answer that numbers nothing."""
-        ...
-
-
-class RecentAnswers:
-    """The numbered places of the last answers of a process, by caller and by id.
-
-    `has_last`: whether a single conversation is served, so that a bare number refers to its last answer.
-    """
-
-    def __init__(self, *, has_last: bool) -> None:
-        self._has_last = has_last
-        self._places: dict[tuple[str, str], Places] = {}
-        self._lock = Lock()
-
-    def note(self, report: NumberedReport, *, caller: str = "") -> None:
-        """Remember the places of an answer. One without any changes nothing."""
-        answer, places = getattr(report, "answer", ""), report.numbered_places()
-        ids = [one for one in (answer, "") if places and (one or self._has_last)]
-        with self._lock:
-            for key in ((caller, one) for one in ids):
-                self._places.pop(key, None)
-                self._places[key] = {number: place for number, place in places.items() if number <= MAX_PLACES}
-            for oldest in list(self._places)[:-MAX_ANSWERS]:
-                del self._places[oldest]
-
-    def places(self, answer: str, *, caller: str = "") -> Places:
-        """Return the places of an answer, for an empty id of the last one; none for an unknown answer."""
-        with self._lock:
-            return self._places.get((caller, answer), {})

@@ -12,6 +12,7 @@ from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, And, Compare, Filter, Not, Or, parse_filter
 from treering.core.objects import TYPES, Channel
+from treering.core.scope import ROOT
 from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
@@ -22,10 +23,9 @@ from treering.retrieval.search.question import Question
 from treering.retrieval.search.reranking import MOST_PAIRS, Reranking
 from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
-from treering.verbs.confined_ledger import ConfinedLedger
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import boundary_of, whole
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -208,8 +208,8 @@ def _values() -> Mapping[str, tuple[str, ...]]:
 
 def _confined(call: Call, where: Filter) -> Filter:
     """Exclude scopes hidden from a confined caller before the ranking, so that they displace no result."""
-    ledger = whole(call.engine.ledger)
-    return And((where, Compare("scope", "prefix", ledger.scope))) if isinstance(ledger, ConfinedLedger) else where
+    boundary = boundary_of(whole(call.engine.ledger))
+    return And((where, Compare("scope", "prefix", boundary))) if boundary != ROOT else where
 
 
 def time_of(call: Call, moment: AsOf) -> datetime:

@@ -5,9 +5,10 @@ Scopes organize; they do not protect.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json, is_patch
@@ -18,11 +19,9 @@ from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, R
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
 from treering.core.versions import TreeView
-from treering.core.writing.copying import LedgerPart, Outcomes
 from treering.core.writing.draft import Linked, Put, Unlinked, Write
-from treering.core.writing.merging import Incoming, Merged
 from treering.core.writing.plan import Plan
-from treering.core.writing.transaction import missing_patch
+from treering.core.writing.transaction import Session, missing_patch
 from treering.ports.index import Change
 from treering.ports.ledger import (
     TABLES,
@@ -39,6 +38,7 @@ from treering.ports.ledger import (
     missing_segment,
 )
 
+_Result = TypeVar("_Result")
 _MAX_PATCHES = 10_000
 _EVENTS_PER_BATCH = 500
 _SCOPED = '["/'
@@ -55,6 +55,9 @@ class ScopedLedger:
     files of other branches are left out, and files have the lines that they have in the tree. Reads by id (`get`,
     `heads`, `history`) and the audit log cover all branches.
     """
+
+    boundary = ROOT
+    """The scope outside of which a caller may neither read nor name anything."""
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool, tree: TreeView | None = None) -> None:
         self.whole = ledger
@@ -255,17 +258,9 @@ class ScopedLedger:
         """Fill an empty space."""
         self.whole.load(records)
 
-    def append(self, part: LedgerPart) -> None:
-        """Store a part of another ledger."""
-        self.whole.append(part)
-
-    def merge(self, incoming: Incoming) -> Merged:  # noqa: ARG002 - as its port
-        """Raise `Denied`: only whole spaces are merged."""
-        raise Denied("A verb cannot merge spaces.", hint="Use `treering merge`.")
-
-    def keep_outcomes(self, outcomes: Outcomes) -> None:
-        """Store records of patches and idempotency keys of another ledger."""
-        self.whole.keep_outcomes(outcomes)
+    def transact(self, work: Callable[[Session], _Result]) -> _Result:  # noqa: ARG002 - as its port
+        """Raise `Denied`: only whole spaces are copied and merged."""
+        raise Denied("A verb cannot copy or merge spaces.", hint="Use `treering merge` or `treering move`.")
 
     def compact(self) -> tuple[str, ...]:
         """Overwrite and release erased content in files; return descriptions of what is not overwritten yet."""
@@ -459,6 +454,11 @@ def on_all_branches(ledger: Ledger) -> Ledger:
 def whole(ledger: Ledger) -> Ledger:
     """Return the ledger of the whole space behind a scoped one."""
     return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
+
+
+def boundary_of(ledger: Ledger) -> str:
+    """Return the scope outside of which the callers of a ledger may neither read nor name anything."""
+    return ledger.boundary if isinstance(ledger, ScopedLedger) else ROOT
 
 
 def scope_of_patch(ledger: Ledger, patch_id: str) -> str:

@@ -34,11 +34,10 @@ from treering.core.versions import (
 )
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
-from treering.ports.passages import PassageHead, PassagesFound
-from treering.verbs.confined_ledger import ConfinedLedger
+from treering.ports.passages import PassageHead
 from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
-from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, on_all_branches, whole
+from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, boundary_of, on_all_branches, whole
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -294,32 +293,6 @@ def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowl
     return [one for one in known if not notes.get(one.id)]
 
 
-def standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[PassagesFound]:
-    """Limit passages found by names of code to the tree of the ledger of a call.
-
-    A name then means something in the files of the tree only. The name of a whole file is found by the first of its
-    passages, which may be of another branch: it stays if no other passage of the file has the name.
-    """
-    heads = [head for one in found for head in one.heads.values()]
-    if not heads:
-        return list(found)
-    request = ObjectRequest(
-        heads=tuple({head.object_id for head in heads}), segments=tuple({_place(head) for head in heads if head.part})
-    )
-    (read,) = ledger.read([request])
-    return [_only_standing(one, read) for one in found]
-
-
-def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
-    heads = {key: head for key, head in found.heads.items() if head.object_id in read.heads}
-    current = {key for key, head in heads.items() if not head.part or _place(head) in read.segments}
-    named: dict[str, list[int]] = {}
-    for name, keys in found.named.items():
-        there = {heads[key].object_id for key in keys if key in current}
-        named[name] = [key for key in keys if key in current or (key in heads and heads[key].object_id not in there)]
-    return replace(found, heads=heads, named=named)
-
-
 def _place(head: PassageHead) -> tuple[str, str]:
     return head.object_id, head.part
 
@@ -468,8 +441,7 @@ def repository_maps(ledger: Ledger, scope: str, *, descend: bool, altered: Alter
 def maps_of(engine: Engine, scope: str) -> Sequence[Source]:
     """Return the maps of the repositories at a scope and below, cached until one is written."""
     ledger = whole(engine.ledger)
-    seen = ledger.scope if isinstance(ledger, ConfinedLedger) else ROOT
-    place, sequence = (seen, scope), ledger.sequence()
+    place, sequence = (boundary_of(ledger), scope), ledger.sequence()
     with _LOCK:
         known, after, maps = _LAST.get(engine.index, (None, 0, ()))
     if (known, after) == (place, sequence):

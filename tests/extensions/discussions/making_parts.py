@@ -13,9 +13,9 @@ from treering.extensions.discussions.identity import discussion_ref
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.making import MemoryMaker
 from treering.extensions.discussions.summaries.versions import Memories, Versions
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.ports.ledger import Selection
-from treering.ports.models import Answer, Usage
-from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import SteppingClock
 from treering.verbs.engine import silent
 from treering.verbs.ingest.turns import Message

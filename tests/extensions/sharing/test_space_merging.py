@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,8 +34,8 @@ from treering.core.patch import (
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
-from treering.core.writing.merging import Incoming, Merged
-from treering.core.writing.versions import same_words
+from treering.extensions.sharing.merge_rules.entries import same_words
+from treering.extensions.sharing.merge_rules.merge import Merged
 from treering.extensions.sharing.merging import difference, log_name, merge_ledger
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
@@ -638,9 +639,9 @@ class Watched:
             self.selected += 1
             yield item
 
-    def merge(self, incoming: Incoming) -> Merged:
-        self.settled += len(incoming.touched)
-        return self._ledger.merge(incoming)
+    def transact(self, work: "partial[Merged]") -> Merged:
+        self.settled += len(work.keywords["incoming"].touched)
+        return self._ledger.transact(work)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         self.verified += 1

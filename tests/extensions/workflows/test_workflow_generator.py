@@ -4,9 +4,9 @@ from workflow_parts import NotingModel, ask, say
 from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
+from treering.extensions.encoder.asking import Budget
 from treering.extensions.workflows.checking import from_data
 from treering.extensions.workflows.generator import GeneratorWorkflows, WorkflowGenerator
-from treering.retrieval.extraction.asking import Budget
 from treering.testing.fakes import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."), SpokenLine("bob", "Then {agent2Input} the price.")))

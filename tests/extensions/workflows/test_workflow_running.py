@@ -5,12 +5,12 @@ import pytest
 from workflow_parts import NotingModel, ask, run, runner, say
 
 from treering.core.errors import Denied, InvalidInput, MissingExtra, Unavailable
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.workflows.catalog import NODE_TYPES
 from treering.extensions.workflows.checking import from_data
 from treering.extensions.workflows.definition import NodeSettings, Preset
 from treering.extensions.workflows.registry import NodeType
-from treering.ports.models import Usage
-from treering.retrieval.extraction.asking import Budget
 
 
 def test_each_node_gets_earlier_outputs():

@@ -10,10 +10,10 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.discussions.generators.generator import DiscussionSettings
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.stateless import StatelessDiscussion
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.workflows.checking import ANYTHING, from_data
 from treering.extensions.workflows.registry import Scene, scene_of
 from treering.extensions.workflows.running import Runner
-from treering.ports.models import Answer, Usage
 from treering.testing.fakes import SteppingClock
 from treering.verbs.ingest.turns import Message
 

@@ -155,6 +155,8 @@ class Draft:
     patch_id: str
     scope: str | None = None
     """The scope the patch was made at, if it has one; errors show no ids outside it."""
+    hidden: frozenset[str] = frozenset()
+    """Ids in the patch that are out of its sight: treated like unknown ones, except that they are not free."""
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
     name_holders: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
@@ -185,6 +187,8 @@ class Draft:
 
     def before(self, identity: str) -> Object | None:
         """Return the object before this patch."""
+        if identity in self.hidden:
+            return None
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
@@ -192,7 +196,7 @@ class Draft:
     def cited(self, source_id: str, segment_id: str) -> Cited | None:
         """Return a source as evidence needs it, after this patch so far."""
         identity = self.resolve(source_id)
-        if identity in self.erased:
+        if identity in self.erased or identity in self.hidden:
             return None
         if identity in self.objects or identity in self.stored:
             return Cited.of(self.find(identity), segment_id)
@@ -210,7 +214,9 @@ class Draft:
     def exists(self, identity: str) -> bool:
         """Return whether the object exists after this patch so far."""
         identity = self.resolve(identity)
-        return identity not in self.erased and (identity in self.objects or self.view.exists(identity))
+        if identity in self.erased or identity in self.hidden:
+            return False
+        return identity in self.objects or self.view.exists(identity)
 
     def is_fresh(self, identity: str) -> bool:
         """Return whether no object ever had this id."""
@@ -271,11 +277,11 @@ class Draft:
         key = (link.type, link.source, link.target)
         if key in self.links:
             return self.links[key]
-        return any((at.type, at.source, at.target) == key for at in self.view.links_of(link.source))
+        return any((at.type, at.source, at.target) == key for at in self._stored_links(link.source))
 
     def links_of(self, identity: str) -> list[Link]:
         """Return the links that start or end at an object after this patch so far."""
-        stored = {(one.type, one.source, one.target): one for one in self.view.links_of(identity)}
+        stored = {(one.type, one.source, one.target): one for one in self._stored_links(identity)}
         added = (Link(type=key[0], source=key[1], target=key[2]) for key in self.links if identity in key[1:])
         links = {(one.type, one.source, one.target): one for one in added} | stored
         return [one for key, one in links.items() if self.links.get(key, True)]
@@ -302,6 +308,10 @@ class Draft:
         ids = set(self.view.dependents(identity))
         ids.update(item.id for item in self.touched_knowledge())
         return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
+
+    def _stored_links(self, identity: str) -> list[Link]:
+        links = self.view.links_of(identity)
+        return [link for link in links if self.hidden.isdisjoint((link.source, link.target))]
 
     def _put(self, write: Put) -> None:
         self.objects[write.after.id] = write.after

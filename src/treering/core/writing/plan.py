@@ -41,7 +41,7 @@ from treering.core.writing.alteration import (
     transition,
     update,
 )
-from treering.core.writing.draft import Cited, Draft, Put, View, Write, changed, recorded, resolved_link
+from treering.core.writing.draft import Draft, Put, View, Write, changed, recorded, resolved_link
 from treering.core.writing.integrity import cascade, check_references, references_of, settle_claims
 from treering.core.writing.replacement import settle_replacements
 
@@ -69,8 +69,8 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     the patch do not converge; nothing was changed then.
     """
     check_trust(patch, policy)
-    view = confined(patch, view)
-    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope)
+    hidden = _hidden_from(patch, view)
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope, hidden=hidden)
     results: list[OperationResult] = []
     applied: list[RecordedOperation] = []
     for operation in patch.operations:
@@ -215,11 +215,11 @@ def _end_of_life(item: Object) -> dict[str, Any]:
     return {"status": "archived"}
 
 
-def confined(patch: Patch, view: View) -> View:
-    """Return the view in which a patch is planned. Raises `Denied` for changes of objects above its scope."""
+def _hidden_from(patch: Patch, view: View) -> frozenset[str]:
+    """Return the ids in a patch that are out of its sight. Raises `Denied` for changes of objects above its scope."""
     scope = patch.scope
     if scope is None:
-        return view
+        return frozenset()
     named = {identity for operation in patch.operations for identity in named_in(operation, view)}
     scopes = {identity: scope_of_it for identity in named if (scope_of_it := view.scope_of(identity)) is not None}
     hidden = frozenset(
@@ -228,7 +228,7 @@ def confined(patch: Patch, view: View) -> View:
     seen = {identity: scope_of_it for identity, scope_of_it in scopes.items() if identity not in hidden}
     for operation in patch.operations:
         _check_place(operation, scope, seen)
-    return _Confined(view, hidden) if hidden else view
+    return hidden
 
 
 def _check_place(operation: Operation, scope: str, scopes: Mapping[str, str]) -> None:
@@ -301,63 +301,3 @@ def _texts(value: object) -> Iterator[str]:
                 yield from _texts(part)
         case _:
             yield from filter(None, [getattr(value, "source_id", "")])
-
-
-class _Confined:
-    """A view without some of the objects."""
-
-    def __init__(self, view: View, hidden: frozenset[str]) -> None:
-        self._view = view
-        self._hidden = hidden
-
-    def get(self, identity: str) -> Object | None:
-        """Return the current revision, or `None`."""
-        return None if identity in self._hidden else self._view.get(identity)
-
-    def revision(self, identity: str, number: int) -> Object | None:
-        """Return one revision, or `None`."""
-        return None if identity in self._hidden else self._view.revision(identity, number)
-
-    def exists(self, identity: str) -> bool:
-        """Return whether an object has this id."""
-        return identity not in self._hidden and self._view.exists(identity)
-
-    def scope_of(self, identity: str) -> str | None:
-        """Return the scope of an object, or `None`."""
-        return None if identity in self._hidden else self._view.scope_of(identity)
-
-    def ever_existed(self, identity: str) -> bool:
-        """Return whether an object has or once had this id."""
-        return self._view.ever_existed(identity)
-
-    def source_by_origin(self, scope: str, origin: str) -> str | None:
-        """Return the id of the source with this origin in this scope that is not archived."""
-        return self._view.source_by_origin(scope, origin)
-
-    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
-        """Return the id of the active node with this slug."""
-        return self._view.node_by_slug(scope, kind, slug)
-
-    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Return ids of knowledge with this key, oldest first."""
-        return self._view.knowledge_by_duplicate_key(key)
-
-    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of facts with this key, oldest first."""
-        return self._view.knowledge_by_claim_key(key)
-
-    def dependents(self, identity: str) -> Sequence[str]:
-        """Return ids of knowledge that names this id, in order."""
-        return self._view.dependents(identity)
-
-    def links_of(self, identity: str) -> Sequence[Link]:
-        """Return the links that start or end here, except those with a hidden end."""
-        return [link for link in self._view.links_of(identity) if self._hidden.isdisjoint((link.source, link.target))]
-
-    def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Return the text of a segment id, even if the segment was removed, or `None`."""
-        return None if source_id in self._hidden else self._view.segment_text(source_id, segment_id)
-
-    def cited(self, source_id: str, segment_id: str) -> Cited | None:
-        """Return a source as evidence needs it, or `None`."""
-        return None if source_id in self._hidden else self._view.cited(source_id, segment_id)

@@ -40,7 +40,7 @@ def settle_replacements(draft: Draft) -> list[str]:
     not apply before supersedes it.
     """
     staled: list[str] = []
-    before = Draft(view=draft.view, policy=draft.policy, now=draft.now, patch_id=draft.patch_id)
+    before = Draft(view=draft.view, policy=draft.policy, now=draft.now, patch_id=draft.patch_id, hidden=draft.hidden)
     unlinked = {item.id: item for item in _unlinked(draft)}
     moved = {item.id: item for item in (*with_changed_branches(draft), *_with_new_evidence(draft))}
     replaced = {old.id: old for item in moved.values() for old in (item, *_linked(item, draft, replaced=True))}

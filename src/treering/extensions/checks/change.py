@@ -13,14 +13,21 @@ from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.policy import is_current
 from treering.core.scope import ROOT
 from treering.extensions.code.manifest_format import is_manifest
+from treering.extensions.code.repository.contents import (
+    ChangeKind,
+    RepositoryContents,
+    TouchedFile,
+    TreeChange,
+    TreeEntry,
+)
+from treering.extensions.code.repository.git_objects import CommitMessage, TouchedLines
 from treering.extensions.records.statements import states_by_name
 from treering.ports.adapter import KnownRepository, ReadLimits, SourceDraft
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt
 from treering.sources.formats import draft_file
-from treering.sources.git.blobs import CommitMessage, TouchedLines, blob_id
 from treering.sources.git.identity import RepositoryIdentity, earlier_origins, path_origin
-from treering.sources.git.repository import ChangeKind, GitRepository, TouchedFile, TreeChange, TreeEntry
+from treering.sources.git.repository import blob_id
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import read_bytes
@@ -78,7 +85,7 @@ class Belief:
 class BranchChange:
     """The difference between two commits, or between a commit and the work tree."""
 
-    repository: GitRepository
+    repository: RepositoryContents
     base: str
     head: str
     files: tuple[TouchedFile, ...]
@@ -90,7 +97,7 @@ class BranchChange:
     _trees: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def between(cls, repository: GitRepository, base: str, head: str, *, worktree: bool) -> "BranchChange":
+    def between(cls, repository: RepositoryContents, base: str, head: str, *, worktree: bool) -> "BranchChange":
         """Compare `head` with its merge base with `base`. Raises `NotFound` for an unknown commit, `InvalidInput`."""
         tip = repository.resolve(head)
         fork = repository.merge_base(_resolve(repository, base), tip)
@@ -228,7 +235,7 @@ def _shared(one: Counter[str], other: Counter[str]) -> float:
     return common / max(sizes)
 
 
-def _resolve(repository: GitRepository, base: str) -> str:
+def _resolve(repository: RepositoryContents, base: str) -> str:
     """Return the commit of a branch, local or at the remote; a clone in CI may have only the latter."""
     try:
         return repository.resolve(base)
@@ -393,7 +400,7 @@ def paths_of_sources(ledger: Ledger, change: BranchChange) -> Mapping[str, str]:
     return {source: renamed.get(path, path) for source, path in sources.items()}
 
 
-def _roots(ledger: Ledger, repository: GitRepository) -> list[str]:
+def _roots(ledger: Ledger, repository: RepositoryContents) -> list[str]:
     """Return the origins of the repository in a space, and its own, which are used for files read from the folder."""
     where = And((Compare("kind", "eq", "repo"), Compare("status", "ne", "archived")))
     altered: Altered = {}

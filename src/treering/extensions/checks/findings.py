@@ -24,11 +24,11 @@ from treering.extensions.checks.removed_names import (
     removed_names,
     still_there,
 )
+from treering.extensions.code.repository.contents import TouchedFile
 from treering.extensions.code.repository.repo_selection import Globs
 from treering.extensions.records.statements import states_by_name, withdrawn_as
 from treering.ports.format import is_prose_file
 from treering.retrieval.index.passages import passages_of
-from treering.sources.git.repository import TouchedFile
 from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED

@@ -23,10 +23,10 @@ from treering.extensions.checks.change import (
     together,
 )
 from treering.extensions.checks.findings import RULES, Checked, CheckFinding, Held, Level, find
+from treering.extensions.code.repository.contents import RepositoryContents
 from treering.extensions.code.repository.repo_selection import Globs
 from treering.ports.ledger import Ledger
 from treering.registry import EXTENSIONS
-from treering.sources.git.repository import open_repository
 from treering.sources.reading.bounded_files import parse_toml
 from treering.surfaces.python.space import open_ledger
 from treering.system.settings import Settings
@@ -76,7 +76,7 @@ def report_on(
 ) -> CheckReport:
     """Compare a change with the recorded knowledge. `space`: its address, empty for the default."""
     settings = Settings.read()
-    change = BranchChange.between(open_repository(settings.folder), base, head, worktree=worktree)
+    change = BranchChange.between(RepositoryContents.open(settings.folder), base, head, worktree=worktree)
     config = _config(change)
     failing = _fail_on(fail_on or settings.check_fail_on, config)
     own, held = own_beliefs(change), _held(space, settings, change, no_space=no_space)

@@ -7,7 +7,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.extensions.client.config import MemoryConfig
-from treering.sources.reading.bounded_yaml import read_data_file
+from treering.extensions.documents.bounded_yaml import read_data_file
 
 _SELF = "_self_"
 _DEEPEST = 10

@@ -19,8 +19,8 @@ from treering.extensions.code.file_changes import (
     install_hooks,
     uninstall_hooks,
 )
+from treering.extensions.code.repository.contents import RepositoryContents
 from treering.registry import extensions
-from treering.sources.git.repository import GitRepository, open_repository
 from treering.surfaces.cli.flags import Access, SharingFlags, WriteFlags
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.rendering import render_warnings
@@ -193,7 +193,7 @@ def _ingest(access: Access) -> dict[str, Any]:
     return {"counts": {what: number for what, number in counts.items() if number}, "warnings": [*report.warnings]}
 
 
-def _last_run(repository: GitRepository, name: str) -> dict[str, Any]:
+def _last_run(repository: RepositoryContents, name: str) -> dict[str, Any]:
     try:
         result = json.loads((repository.common / _FOLDER / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -239,8 +239,8 @@ def _at(result: Mapping[str, Any]) -> str:
     return f"{result['at'][:16].replace('T', ' ')}  " if "at" in result else ""
 
 
-def _work_tree(place: Path) -> tuple[Path, GitRepository]:
-    repository = open_repository(place)
+def _work_tree(place: Path) -> tuple[Path, RepositoryContents]:
+    repository = RepositoryContents.open(place)
     if repository.top is None:
         raise InvalidInput("This repository has no work tree.", hint="Run this in one of its work trees.")
     return repository.top, repository

@@ -4,7 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "coding_agents",
-    needs=("code", "conversations"),
+    needs=("code", "conversations", "resident"),
     commands=("treering.extensions.coding_agents.commands:add_connecting",),
     help="treering.extensions.coding_agents.commands:HELP",
 )

@@ -1,6 +1,6 @@
 """The hooks of coding agents.
 
-They read the current space. With the resident process (`surfaces.resident`) an answer takes a tenth of a second, else
+They read the current space. With the resident process (`extensions.resident`) an answer takes a tenth of a second, else
 about a second to load the program; clients stop waiting after two. Long work is done in a background process.
 """
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from treering.core.counting import counted_things
+from treering.extensions.resident.client import how_it_is
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, is_piped, opened
-from treering.surfaces.resident.client import how_it_is
 from treering.system.address import Address, shown_address
 from treering.system.settings import Settings
 

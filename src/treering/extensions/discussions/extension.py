@@ -4,7 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "discussions",
-    needs=("conversations", "statements"),
+    needs=("conversations", "encoder", "statements"),
     commands=("treering.extensions.discussions.commands:add_discussions",),
     help="treering.extensions.discussions.commands:HELP",
     operations="treering.extensions.discussions.folder:OPERATIONS",

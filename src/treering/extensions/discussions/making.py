@@ -10,7 +10,7 @@ from treering.extensions.discussions.summaries.chunks import LONGEST_WAIT, Chunk
 from treering.extensions.discussions.summaries.condensing import Condenser, FinishedBlocks, archive_stale_memories
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper, TextKeeper
 from treering.extensions.discussions.summaries.state import StateKeeper
-from treering.ports.models import Usage
+from treering.extensions.encoder.language_model import Usage
 from treering.verbs.engine import Engine
 from treering.verbs.leases import Lease, held
 

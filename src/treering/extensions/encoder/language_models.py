@@ -14,8 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from treering.core.errors import MissingExtra, Unavailable
-from treering.extensions.encoder.provider_calls import HINT, ModelLoop, opening, translating
-from treering.ports.models import (
+from treering.extensions.encoder.language_model import (
     MAX_OUTPUT_TOKENS,
     Answer,
     LanguageModel,
@@ -27,6 +26,7 @@ from treering.ports.models import (
     messages_of,
     words_of,
 )
+from treering.extensions.encoder.provider_calls import HINT, ModelLoop, opening, translating
 from treering.retrieval.text.analysis import estimate_tokens
 
 if TYPE_CHECKING:

@@ -20,7 +20,14 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from treering.ports.models import ModelText, PromptMessage, SystemText, ToolResult, ToolSpec, UserText
+from treering.extensions.encoder.language_model import (
+    ModelText,
+    PromptMessage,
+    SystemText,
+    ToolResult,
+    ToolSpec,
+    UserText,
+)
 
 
 @dataclass(frozen=True, slots=True)

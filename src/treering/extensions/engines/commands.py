@@ -10,7 +10,7 @@ from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.cli.session import answer, opened, watched
 
 if TYPE_CHECKING:
-    from treering.verbs.lint.upkeep import EngineStatus
+    from treering.extensions.engines.operations import EngineStatus
 
 Later = Annotated[bool, Option("--later", help="Leave copying the vectors to a server or a later rebuild.")]
 _STATES = {
@@ -42,7 +42,7 @@ def use(
     The engine gets a copy of the space's vectors. Until it has all of them, the
     space's own vectors answer, so no results are missing.
     """
-    from treering.verbs.lint.upkeep import USE
+    from treering.extensions.engines.operations import USE
 
     with opened(access) as space, watched(space) as busy:
         report = busy.perform(USE, input={"address": address}, options={"wait": not later})
@@ -51,7 +51,7 @@ def use(
 
 def status(access: Access) -> None:
     """Show the engine in use and its backlog."""
-    from treering.verbs.lint.upkeep import STATUS
+    from treering.extensions.engines.operations import STATUS
 
     with opened(access) as space:
         report = space.perform(STATUS)
@@ -60,7 +60,7 @@ def status(access: Access) -> None:
 
 def rebuild(access: Access, later: Later = False) -> None:
     """Rebuild the engine's data from the space."""
-    from treering.verbs.lint.upkeep import REBUILD
+    from treering.extensions.engines.operations import REBUILD
 
     with opened(access) as space, watched(space) as busy:
         report = busy.perform(REBUILD, options={"wait": not later})
@@ -69,7 +69,7 @@ def rebuild(access: Access, later: Later = False) -> None:
 
 def drop(access: Access) -> None:
     """Delete the engine's data and stop using it."""
-    from treering.verbs.lint.upkeep import DROP
+    from treering.extensions.engines.operations import DROP
 
     with opened(access) as space:
         report = space.perform(DROP)

@@ -6,5 +6,6 @@ EXTENSION = Extension(
     "engines",
     commands=("treering.extensions.engines.commands:add_index",),
     help="treering.extensions.engines.commands:HELP",
+    operations="treering.extensions.engines.operations:OPERATIONS",
     vector_engines="treering.extensions.engines.mirrors:MIRRORS",
 )

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from treering.core.canonical import digest, is_object, normalise_text
 from treering.core.errors import InvalidInput, NotFound
+from treering.extensions.documents.bounded_yaml import parse_yaml
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.sources.reading.bounded_files import read_text_file
-from treering.sources.reading.bounded_yaml import parse_yaml
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Value
 from treering.verbs.query.context import ContextReport

@@ -8,9 +8,9 @@ import yaml
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Decision, Knowledge, Source
+from treering.extensions.code.repository.contents import RepositoryContents
 from treering.extensions.exams.exam import ExamQuestion, ExpectedFind
 from treering.ports.ledger import ObjectRequest, Selection
-from treering.sources.git.repository import GitRepository, open_repository
 from treering.surfaces.python.space import Space
 
 PROPOSED = "proposed.yaml"
@@ -40,7 +40,7 @@ def proposed(space: Space, folder: Path, *, commits: int, known: Iterable[ExamQu
     if the folder is in no repository.
     """
     keys = {question.key for question in known}
-    made = [*_of_history(open_repository(folder), commits), *_of_decisions(space)]
+    made = [*_of_history(RepositoryContents.open(folder), commits), *_of_decisions(space)]
     return tuple({one.key: one for one in made if one.key not in keys}.values())
 
 
@@ -59,7 +59,7 @@ def write_proposed(file: Path, questions: Sequence[ExamQuestion], before: Sequen
         raise InvalidInput(f"Cannot write {file}: {error.strerror}.", hint="Choose another folder.") from error
 
 
-def _of_history(repository: GitRepository, commits: int) -> Iterator[ExamQuestion]:
+def _of_history(repository: RepositoryContents, commits: int) -> Iterator[ExamQuestion]:
     head = repository.head()
     if head is None:
         return

@@ -28,6 +28,7 @@ from treering.extensions.mcp.listing import (
     fields_of,
     granted_modes,
 )
+from treering.extensions.mcp.recent_answers import RecentAnswers
 from treering.extensions.mcp.working_call import working_call
 from treering.ports.adapter import FileAccess, NoFiles
 from treering.ports.runtime import Check, interruptible
@@ -38,7 +39,6 @@ from treering.verbs import catalog, everyday
 from treering.verbs.catalog import EXAMPLES, TOOLS, kinds_of
 from treering.verbs.engine import Progress
 from treering.verbs.envelope import Envelope, Mode, Report, Tool, Value, parse
-from treering.verbs.numbered_places import RecentAnswers
 
 _ACTOR_CHARS = 80
 _KIND_CHARS = 80

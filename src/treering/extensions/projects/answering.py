@@ -6,8 +6,8 @@ from typing import TypedDict
 from pydantic import BaseModel, Field
 
 from treering.core.fencing import fence
-from treering.ports.models import LanguageModel
-from treering.retrieval.extraction.asking import Budget, ask
+from treering.extensions.encoder.asking import Budget, ask
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.retrieval.text.analysis import cut_to_tokens
 
 REQUESTS_EACH = 2
@@ -43,7 +43,7 @@ class Reply(BaseModel):
 def answer(model: LanguageModel, recalled: Recalled, *, budget: Budget) -> Answered:
     """Answer a question from the recalled documents. Without documents, no model is called.
 
-    Raises the errors of `retrieval.extraction.asking.ask`.
+    Raises the errors of `extensions.encoder.asking.ask`.
     """
     if not recalled["docs"]:
         return {**recalled, "answer": "", "citations": [], "dropped": []}

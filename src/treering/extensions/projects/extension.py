@@ -4,7 +4,7 @@ from treering.registry import Extension
 
 EXTENSION = Extension(
     "projects",
-    needs=("statements",),
+    needs=("documents", "encoder", "statements"),
     commands=("treering.extensions.projects.commands:add_supervising",),
     help="treering.extensions.projects.commands:HELP",
     spaces="treering.extensions.projects.spaces:spaces_at",

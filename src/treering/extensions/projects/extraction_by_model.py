@@ -13,8 +13,9 @@ from pydantic import BaseModel, JsonValue, WithJsonSchema
 from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
 from treering.core.evidence import Triple
 from treering.core.fencing import fence
-from treering.ports.models import Entity, EntityKind, Excerpt, Extraction, LanguageModel, Usage
-from treering.retrieval.extraction.asking import Budget, Misanswered, most_used, prompt_with_schema, try_asking
+from treering.extensions.encoder.asking import Budget, Misanswered, most_used, prompt_with_schema, try_asking
+from treering.extensions.encoder.language_model import LanguageModel, Usage
+from treering.ports.models import Entity, EntityKind, Excerpt, Extraction
 from treering.retrieval.text.analysis import estimate_tokens
 
 PROMPT_VERSION = "e1"

@@ -6,10 +6,11 @@ from decimal import Decimal
 from pydantic import Field
 
 from treering.core.evidence import Triple
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.extensions.projects.extraction_by_model import ModelExtractor
 from treering.ports.format import Segmenter
-from treering.ports.models import Excerpt, LanguageModel
-from treering.retrieval.extraction.asking import Budget
+from treering.ports.models import Excerpt
 from treering.verbs.envelope import Value
 
 REQUESTS_PER_DOCUMENT = 2

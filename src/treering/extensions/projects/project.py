@@ -19,13 +19,13 @@ from treering.core.evidence import Triple
 from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.extensions.projects.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.extensions.projects.documents import PREFIX, Document, checked_texts, field_error, text_of
 from treering.extensions.projects.model_reading import REQUESTS_PER_DOCUMENT, ReadByModel, read_by_model
 from treering.ports.adapter import Vanished
 from treering.ports.ledger import Selection
-from treering.ports.models import LanguageModel
-from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import index_text
 from treering.verbs import catalog

@@ -15,6 +15,8 @@ from typing import Self, TypedDict, Unpack
 from treering.core.errors import InvalidInput, NotFound, UnknownProject
 from treering.core.evidence import Triple
 from treering.core.objects import Channel
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.extensions.projects.answering import Answered, Recalled
 from treering.extensions.projects.project import (
     DeleteReport,
@@ -24,8 +26,7 @@ from treering.extensions.projects.project import (
     checked_project_id,
     is_project_id,
 )
-from treering.ports.models import Embedder, LanguageModel
-from treering.retrieval.extraction.asking import Budget
+from treering.ports.models import Embedder
 from treering.spaces.wiring import Opened, Opening, author, open_embedder, open_engine, start_waiting
 from treering.system.address import SPACE, Address, file_address
 from treering.system.settings import Settings

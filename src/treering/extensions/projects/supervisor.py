@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from treering.core.counting import counted_things
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.fencing import fence
+from treering.extensions.encoder.asking import Budget, ask
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.projects.ticket import HEADING, MemoryFailure, RunState, Ticket, TicketMemory
 from treering.extensions.projects.ticket_record import Exchange, shortened_history
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
-from treering.retrieval.extraction.asking import Budget, ask
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value
 
@@ -77,7 +77,7 @@ class Assessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelAssessor:
-    """Judge with a language model. Raises the errors of `retrieval.extraction.asking.ask`."""
+    """Judge with a language model. Raises the errors of `extensions.encoder.asking.ask`."""
 
     model: LanguageModel
 

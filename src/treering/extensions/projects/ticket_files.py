@@ -9,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
+from treering.extensions.documents.bounded_yaml import read_data_file
 from treering.extensions.projects.supervisor import Assessment, Script
 from treering.extensions.projects.ticket import Ticket
-from treering.sources.reading.bounded_yaml import read_data_file
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
 _TICKETS = "Write a list such as `- {id: T-1, title: Fix the cache, description: It serves old pages}`."

@@ -10,7 +10,9 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 from starlette.requests import Request
 
 from treering.core.errors import Denied, InvalidInput, NotFound, nearest
+from treering.extensions.mcp.recent_answers import RecentAnswers
 from treering.extensions.server.callers import Bounds, Caller
+from treering.extensions.server.confined_ledger import confined, with_jobs_of
 from treering.extensions.server.contract import Route
 from treering.extensions.server.web.view import ReadSpace
 from treering.extensions.server.workers import Stop, Workers, report_progress
@@ -22,10 +24,8 @@ from treering.spaces.wiring import start_waiting
 from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address
 from treering.verbs import catalog
-from treering.verbs.confined_ledger import confined, with_jobs_of
 from treering.verbs.engine import Engine, Progress
 from treering.verbs.envelope import DECIDES, WRITES, Answer, Envelope, Operation, Report, Rights, require
-from treering.verbs.numbered_places import RecentAnswers
 
 _T = TypeVar("_T")
 Allowed = Literal["review", "erase"]

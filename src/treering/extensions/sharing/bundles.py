@@ -16,9 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from treering.core.audit import Anchor
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Corrupt, Denied, InvalidInput
-from treering.core.writing.entry_checks import MAX_SEQUENCE
-from treering.core.writing.versions import MergeEntry
 from treering.extensions.sharing.depots import MANIFEST, MAX_BUNDLE_BYTES
+from treering.extensions.sharing.merge_rules.entries import MergeEntry
+from treering.extensions.sharing.merge_rules.entry_checks import MAX_SEQUENCE
 from treering.extensions.sharing.proof import signed
 from treering.extensions.sharing.proof_checking import NotProven, check_signature
 

@@ -1,15 +1,16 @@
 """Copying a ledger into another one of any technology: in parts, and compared record by record at the end."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, repeat, zip_longest
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.errors import Conflict, Corrupt
 from treering.core.patch import Link, PatchRecord, Remembered
-from treering.core.writing.copying import CopiedEvent, LedgerPart, Outcomes
 from treering.core.writing.draft import Linked, Put, Unlinked
+from treering.extensions.sharing.ledger_parts import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
 from treering.ports.ledger import Ledger, Record
 from treering.ports.search import KeptVectors, Vectors
 
@@ -86,7 +87,7 @@ def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, par
     """Append the source's records after `head` to a copy that ends there; return the new head."""
     total = source.sequence()
     while (piece := part_of(source, head, part)).entries:
-        target.append(piece)
+        target.transact(partial(append, part=piece))
         last = piece.entries[-1].event
         head = Anchor(seq=last.seq, hash=last.hash)
         total = max(total, head.seq)
@@ -139,10 +140,16 @@ def _copy_outcomes(source: Ledger, target: Ledger) -> None:
             case None, Record("receipt", row):
                 dropped.append(row["key"])
         if len(records) + len(keys) + len(dropped) >= PART:
-            target.keep_outcomes(Outcomes(tuple(records), tuple(keys), tuple(dropped)))
+            _keep(target, records, keys, dropped)
             records, keys, dropped = [], [], []
     if records or keys or dropped:
-        target.keep_outcomes(Outcomes(tuple(records), tuple(keys), tuple(dropped)))
+        _keep(target, records, keys, dropped)
+
+
+def _keep(
+    target: Ledger, records: Iterable[PatchRecord], keys: Iterable[tuple[str, Remembered]], dropped: Iterable[str]
+) -> None:
+    target.transact(partial(keep_outcomes, outcomes=Outcomes(tuple(records), tuple(keys), tuple(dropped))))
 
 
 def _paired(ours: Iterator[Record], theirs: Iterator[Record]) -> Iterator[tuple[Record | None, Record | None]]:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from treering.core.characters import printable
 from treering.core.errors import Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from treering.sources.git.process import run_git
-from treering.sources.git.repository import open_repository
+from treering.sources.git.repository import GitRepository
 from treering.sources.reading.folder import read_bytes, reason
 from treering.system.git_start import isolated_environment, remote_environment, remote_options, served
 from treering.system.machine import make_folder, replace_file
@@ -147,7 +147,7 @@ def _path(remote: str) -> Path | None:
 
 
 def _url_of(name: str, folder: Path) -> str:
-    config = open_repository(folder).common / "config"
+    config = GitRepository.open(folder).common / "config"
     command = ("config", "--file", str(config), "--get", f"remote.{name}.url")
     done = run_git(command, isolated_environment(), folder=folder)
     url = done.stdout.decode(errors="replace").strip()

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby, islice, repeat
 from typing import Any, Literal
 
-from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
+from treering.core.audit import ERASED, GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.canonical import PREFIXES, kind_of
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
@@ -18,9 +18,16 @@ from treering.core.patch import Author
 from treering.core.scope import is_within
 from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
-from treering.core.writing.merging import Incoming, Merged, Parent
-from treering.core.writing.versions import ERASED, MAP, LoggedReadings, MergeEntry, entry_of, root_of, same_words
 from treering.extensions.sharing.copying import head_of
+from treering.extensions.sharing.merge_rules.entries import (
+    MAP,
+    LoggedReadings,
+    MergeEntry,
+    entry_of,
+    root_of,
+    same_words,
+)
+from treering.extensions.sharing.merge_rules.merge import Incoming, Merged, Parent, merge_entries
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import collecting_seldom
@@ -228,7 +235,7 @@ def receive(
             maps=maps,
         )
         try:
-            merged = erasing(erased, partial(target.merge, incoming))
+            merged = erasing(erased, partial(target.transact, partial(merge_entries, incoming=incoming)))
         except Conflict:
             if target.sequence() == after.seq:
                 raise

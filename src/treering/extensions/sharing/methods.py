@@ -7,7 +7,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Source
-from treering.core.writing.merging import Merged
+from treering.extensions.sharing.merge_rules.merge import Merged
 from treering.extensions.sharing.merging import MergeReport, log_name, merge_into
 from treering.extensions.sharing.sync import SyncReport, SyncWishes
 from treering.extensions.sharing.sync import sync as sync_ledger

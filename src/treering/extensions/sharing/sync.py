@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from treering.core.audit import Anchor
+from treering.core.audit import ERASED, Anchor
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import Author
 from treering.core.screening import screened
 from treering.core.writing.journal import POLICY_CHANGED
-from treering.core.writing.merging import Parent
-from treering.core.writing.versions import ERASED, MergeEntry, linked_by_id
 from treering.extensions.sharing.bundles import (
     FORMAT,
     VERSION,
@@ -32,6 +30,8 @@ from treering.extensions.sharing.bundles import (
 )
 from treering.extensions.sharing.copying import head_of
 from treering.extensions.sharing.depots import MANIFEST, Depot, Files, depot_at, warnings_of
+from treering.extensions.sharing.merge_rules.entries import MergeEntry, linked_by_id
+from treering.extensions.sharing.merge_rules.merge import Parent
 from treering.extensions.sharing.merging import (
     Erasing,
     MergeReport,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from treering.core.errors import Denied, InvalidInput
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.citing import CheckedCitation, Citations, PageStatus, relocated, status_of
 from treering.extensions.wiki.kept_wikis import (
     KeptPage,
@@ -20,7 +21,6 @@ from treering.extensions.wiki.kept_wikis import (
 )
 from treering.extensions.wiki.page_problems import PageProblem, lost_links, problems_of
 from treering.extensions.wiki.pages import PagePlan, PublishedWiki, WikiPage, WikiPlan, WikiPublisher, WikiWriter
-from treering.ports.models import Usage
 
 _SHOWN_PROBLEMS = 5
 NEW, FORCED, CHANGED = "it is new", "all pages were requested", "its sources changed"

@@ -16,12 +16,12 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, record_of
 from treering.extensions.client.records import Records
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.files.page_path import check_page_paths
 from treering.extensions.wiki.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.extensions.wiki.pages import LineCitation, WikiPage, WikiPlan
 from treering.extensions.wiki.repository.files import read_sources
 from treering.ports.ledger import Ledger, Selection
-from treering.ports.models import Usage
 from treering.ports.runtime import fresh_salt
 from treering.verbs.engine import Engine
 

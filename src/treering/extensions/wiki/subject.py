@@ -13,7 +13,7 @@ from treering.extensions.wiki.repository.files import read_sources
 from treering.ports.adapter import FileAccess, KnownRepository
 from treering.ports.ledger import SourceState
 from treering.sources.git.identity import RepositoryIdentity, place_of_repository
-from treering.sources.git.repository import open_repository
+from treering.sources.git.repository import GitRepository
 from treering.verbs.engine import Engine
 from treering.verbs.trees import repository_maps
 
@@ -141,7 +141,7 @@ def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> 
 
 def _identity(repository: Path | None, files: FileAccess) -> RepositoryIdentity | None:
     try:
-        return RepositoryIdentity(open_repository(str(repository or Path.cwd()), files), files)
+        return RepositoryIdentity(GitRepository.open(str(repository or Path.cwd()), files), files)
     except TreeringError:
         if repository is not None and not repository.is_dir():
             raise

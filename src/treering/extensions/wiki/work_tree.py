@@ -17,7 +17,7 @@ from treering.extensions.wiki.subject import settled_root
 from treering.ports.adapter import FileAccess
 from treering.ports.ledger import Selection
 from treering.sources.git.identity import RepositoryIdentity
-from treering.sources.git.repository import open_repository
+from treering.sources.git.repository import GitRepository
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import open_regular, read_at_most
 from treering.sources.reading.lines import split_lines
@@ -115,7 +115,7 @@ def read_repository(space: Space, folder: Path, scope: str = ROOT, *, without: P
 def _identity_of_tree(root: Path, access: FileAccess) -> RepositoryIdentity | None:
     """Return the repository of a work tree; `None` for a folder outside of git."""
     try:
-        repository = open_repository(root, access)
+        repository = GitRepository.open(root, access)
     except TreeringError:
         return None
     if repository.home.resolve() != root:

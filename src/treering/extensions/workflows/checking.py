@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import InvalidInput, nearest
+from treering.extensions.documents.bounded_yaml import MalformedYaml, parse_yaml
 from treering.extensions.workflows.catalog import NODE_TYPES
 from treering.extensions.workflows.definition import (
     CHAT_VARIABLES,
@@ -26,7 +27,6 @@ from treering.extensions.workflows.definition import (
 )
 from treering.extensions.workflows.registry import Mentions, NodeType, NodeTypes, Workflow, WorkflowNode
 from treering.sources.reading.bounded_files import MalformedJson, parse_json
-from treering.sources.reading.bounded_yaml import MalformedYaml, parse_yaml
 
 _Problem = dict[str, str]
 

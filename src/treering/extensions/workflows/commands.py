@@ -21,9 +21,9 @@ from treering.system.machine import SystemClock
 
 if TYPE_CHECKING:
     from treering.extensions.discussions.generators.generator import MakingPlan
+    from treering.extensions.encoder.language_model import LanguageModel
     from treering.extensions.workflows import checking, endpoints, registry
     from treering.extensions.workflows.registry import Scene, Workflow
-    from treering.ports.models import LanguageModel
     from treering.verbs.ingest.turns import Message
 else:
     checking = LazyModule("treering.extensions.workflows.checking")

@@ -16,15 +16,15 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.generators.by_model import DEFAULT_PROMPTS, ModelGenerator, Prompt, Prompts
 from treering.extensions.discussions.generators.generator import DiscussionSettings, Generator, MakingPlan
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel
 from treering.extensions.encoder.language_models import ScriptedModel
 from treering.extensions.workflows.catalog import NODE_TYPES
 from treering.extensions.workflows.checking import field_problems, load, read, refusal
 from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.generator import GeneratorWorkflows, WorkflowGenerator
 from treering.extensions.workflows.registry import NodeType, NodeTypes, Workflow
-from treering.ports.models import LanguageModel
 from treering.ports.runtime import Clock
-from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.cli.flags import MakingFlags, ModelFlags
 from treering.surfaces.cli.printing import tell
 from treering.system.machine import SystemClock

@@ -20,13 +20,13 @@ from treering.extensions.discussions.generators.parsing import (
     parse_items,
     written_text,
 )
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.workflows.checking import WorkflowEnvironment, from_data, verify
 from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.registry import Workflow, WorkflowNode
 from treering.extensions.workflows.running import Runner, RunReport
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
-from treering.retrieval.extraction.asking import Budget
 
 RECENT = 3
 """The number of last memories that a workflow for file memories gets."""

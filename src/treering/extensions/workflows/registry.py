@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 from treering.core.errors import InvalidInput
 from treering.core.fencing import fence
 from treering.extensions.discussions.memory import Discussion, Recollection
+from treering.extensions.encoder.asking import Budget, most_used
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.workflows.definition import (
     CHAT_VARIABLES,
     NAME,
@@ -22,9 +24,7 @@ from treering.extensions.workflows.definition import (
     Template,
 )
 from treering.extensions.workflows.results import StoredResults
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Leases
-from treering.retrieval.extraction.asking import Budget, most_used
 from treering.verbs.engine import Engine
 
 _ORIGIN = "memory of the conversation"

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from typing import Literal
 
 from treering.core.errors import TreeringError
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import LanguageModel, Usage
 from treering.extensions.workflows.checking import WorkflowEnvironment, verify
 from treering.extensions.workflows.definition import Preset
 from treering.extensions.workflows.registry import RunData, RunEnded, Scene, Step, Workflow, WorkflowNode
-from treering.ports.models import LanguageModel, Usage
 from treering.ports.runtime import Clock
-from treering.retrieval.extraction.asking import Budget
 from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value
 

@@ -14,6 +14,8 @@ from pydantic import BaseModel, Field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Unavailable
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.agent_pages import page_with_citations, usable_plan
 from treering.extensions.wiki.memories.wiki_memory_service import WikiMemoryService
 from treering.extensions.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
@@ -23,8 +25,6 @@ from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE, VERSION, page_task, structure_task
 from treering.frameworks.wiki_generation.repository_tools import RepositoryTools
 from treering.frameworks.wiki_generation.spending import SpendingMiddleware, price_of
-from treering.ports.models import Usage
-from treering.retrieval.extraction.asking import Budget
 
 _STEPS = 100
 """The maximum number of graph steps of one agent; a model call takes several."""

@@ -18,6 +18,8 @@ from langgraph.types import Send
 
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
 from treering.extensions.wiki.files.folder import WikiFolder
@@ -31,8 +33,6 @@ from treering.extensions.wiki.rules.writer import RuleWriter
 from treering.extensions.wiki.work_tree import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.frameworks import FRAMEWORKS, imported
 from treering.frameworks.langgraph.saver import TreeringSaver
-from treering.ports.models import Usage
-from treering.retrieval.extraction.asking import Budget
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
 from treering.verbs.engine import Progress

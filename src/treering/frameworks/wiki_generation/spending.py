@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from treering.core.errors import Denied
+from treering.extensions.encoder.asking import Budget
+from treering.extensions.encoder.language_model import Answer, Usage
 from treering.extensions.wiki.generating import CeilingReached
-from treering.ports.models import Answer, Usage
-from treering.retrieval.extraction.asking import Budget
 from treering.retrieval.text.analysis import estimate_tokens
 
 MOST_ANSWERED = 8_000

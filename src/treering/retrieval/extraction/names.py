@@ -2,11 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import groupby
 
-from treering.retrieval.text.analysis import stem
+from treering.retrieval.text.analysis import char_class, stem
 
 
 @lru_cache(maxsize=1 << 16)
@@ -242,19 +240,11 @@ _BICAMERAL = ((0xC0, 0x590), (0x10A0, 0x10C6), (0x13A0, 0x13F6), (0x1E00, 0x2000
 _MARKS = "\u0300-\u036f\u200c\u200d"
 
 
-def _ranges(wanted: Callable[[str], bool]) -> Iterator[str]:
-    chars = (char for start, end in _BICAMERAL for char in map(chr, range(start, end)))
-    for match, run in groupby(chars, key=wanted):
-        if match:
-            first, *rest = run
-            yield f"{first}-{rest[-1]}" if rest else first
-
-
 def _capital(char: str) -> bool:
     return char.isupper() or char.istitle()
 
 
-UPPER = "A-Z" + "".join(_ranges(_capital)) + "\uff21-\uff3a"
+UPPER = "A-Z" + char_class(_BICAMERAL, _capital) + "\uff21-\uff3a"
 """Capital letters of Latin, Greek, Cyrillic, Armenian, …, for a character class."""
 
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

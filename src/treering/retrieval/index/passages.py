@@ -192,7 +192,7 @@ def _scalars(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
 
 
 def _elements(source: Source) -> dict[str, Scalar]:
-    """Return keys for the elements of lists in the metadata of a note; `core.filters.over_lists` reads them."""
+    """Return keys for the elements of lists in the metadata of a note; `core.filters.element_name` names them."""
     if source.kind != "note":
         return {}
     lists = {name: value for name, value in source.metadata.items() if isinstance(value, list)}

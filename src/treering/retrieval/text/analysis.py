@@ -8,7 +8,7 @@ index, which also finds parts of names.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
@@ -182,16 +182,15 @@ _UNSPACED = (
 _MARK_BLOCKS = ((0x300, 0x1D00), (0x20D0, 0x2100), (0x3099, 0x309B), (0xA800, 0xAC00), (0xFE20, 0xFE30))
 
 
-def _marks() -> Iterator[str]:
-    """Yield the ranges of combining marks for a regular expression's character class."""
-    chars = (char for start, end in _MARK_BLOCKS for char in map(chr, range(start, end)))
-    for marks, run in groupby(chars, key=lambda char: unicodedata.category(char).startswith("M")):
-        if marks:
-            first, *rest = run
-            yield f"{first}-{rest[-1]}" if rest else first
+def char_class(blocks: Iterable[tuple[int, int]], is_wanted: Callable[[str], bool]) -> str:
+    """Return the wanted characters of these blocks as ranges for a regular expression's character class."""
+    chars = (char for start, end in blocks for char in map(chr, range(start, end)))
+    runs = (list(run) for wanted, run in groupby(chars, key=is_wanted) if wanted)
+    return "".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else run[0] for run in runs)
 
 
-_LETTERS = rf"[\w{''.join(_marks())}]+"
+_MARKS = char_class(_MARK_BLOCKS, lambda char: unicodedata.category(char).startswith("M"))
+_LETTERS = rf"[\w{_MARKS}]+"
 
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")

@@ -18,9 +18,8 @@ from treering.core.characters import printable
 from treering.core.errors import TreeringError
 from treering.core.versions import GIT_BLOB, detached_name
 from treering.ports.adapter import AlreadyRead, BranchRead, FileAccess, KnownRepository
-from treering.sources.git.blobs import blob_id
 from treering.sources.git.process import read_part
-from treering.sources.git.repository import GitRepository, open_repository
+from treering.sources.git.repository import GitRepository, blob_id
 
 _PREFIX = "repo:"
 _NETWORK = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+)?[:/](?P<path>.+)", re.IGNORECASE)
@@ -108,7 +107,7 @@ class RepositoryIdentity:
     def _places(self, place: str) -> Iterator[GitRepository]:
         yield self.repository
         with suppress(TreeringError):
-            yield open_repository(place, self.access)
+            yield GitRepository.open(place, self.access)
 
     def _root_of(self, commit: str) -> str | None:
         if commit and commit not in self._roots:
@@ -128,7 +127,7 @@ class RepositoryIdentity:
         if not self.access.holds(place):
             return True  # it may not be read
         try:
-            other = RepositoryIdentity(open_repository(place, self.access), self.access)
+            other = RepositoryIdentity(GitRepository.open(place, self.access), self.access)
             return other.repository.home.resolve() == place and other.root_commit == self.root_commit
         except TreeringError:
             return False
@@ -147,7 +146,7 @@ def detached_trees(repository: GitRepository, access: FileAccess) -> Iterator[st
 def identity_at(place: Path, access: FileAccess) -> RepositoryIdentity | None:
     """Return the repository whose work tree or git folder is exactly this path, or `None`."""
     try:
-        repository = open_repository(place, access)
+        repository = GitRepository.open(place, access)
     except TreeringError:
         return None
     return RepositoryIdentity(repository, access) if repository.home.resolve() == place else None

@@ -11,7 +11,7 @@ from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, no_export
 from treering.core.patch import PatchRecord
-from treering.core.writing.copying import LinkRow
+from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Erased, Put, Write
 from treering.ports.index import Change
 from treering.ports.ledger import TABLES, Record

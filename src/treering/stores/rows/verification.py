@@ -12,7 +12,7 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.patch import PatchRecord, Receipt, Remembered
-from treering.core.writing.copying import Account, LinkRow, account
+from treering.core.writing.account import Account, LinkRow, account
 from treering.core.writing.integrity import references_of
 from treering.stores.rows.packing import unpack_model
 from treering.stores.rows.read_checks import Body, Stored

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 
-from treering.core.audit import LINK_EVENTS, AuditEvent
+from treering.core.audit import ERASED, LINK_EVENTS, AuditEvent
 from treering.core.canonical import parse_time
 from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
@@ -16,7 +16,6 @@ from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
 from treering.core.objects import Source
 from treering.core.versions import OTHER_PATH, known_branches
-from treering.core.writing.versions import ERASED
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import change_in_words

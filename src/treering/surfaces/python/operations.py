@@ -10,7 +10,6 @@ from treering.verbs import feedback
 from treering.verbs.crystallize import review
 from treering.verbs.envelope import Operation
 from treering.verbs.lint import upkeep
-from treering.verbs.lint import upkeep as index_engine
 from treering.verbs.lint.erasure import ERASE
 from treering.verbs.query import space_status
 
@@ -23,7 +22,6 @@ ON_SPACES: tuple[Operation[Any], ...] = (
 UPKEEP: tuple[Operation[Any], ...] = (
     *upkeep.OPERATIONS,
     *space_status.OPERATIONS,
-    *index_engine.ENGINE_OPERATIONS,
 )
 """Maintenance of a space and its work, for the command line and Python."""
 OF_PARTS: tuple[Operation[Any], ...] = tuple(

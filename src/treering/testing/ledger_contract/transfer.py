@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, InvalidPatch
 from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
 from treering.extensions.sharing.copying import copy_ledger, part_of
+from treering.extensions.sharing.ledger_parts import append
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
 from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of, updating, work_of
@@ -98,7 +100,7 @@ class Transfer(LedgerStage):
         old, new = open_ledger(), open_ledger()
         _live(old, make)
         if broken_off:
-            new.append(part_of(old, Anchor(seq=0, hash=GENESIS), broken_off))
+            new.transact(partial(append, part=part_of(old, Anchor(seq=0, hash=GENESIS), broken_off)))
         source, node = next(old.select(Selection(types=("source",)))), next(old.select(Selection(types=("node",))))
         old.commit(make.patch(Erase(id=source.id, expected_revision=source.revision)))
         old.commit(make.patch(Update(id=node.id, expected_revision=node.revision, changes={"name": "Later"})))
@@ -116,7 +118,7 @@ class Transfer(LedgerStage):
         with pytest.raises(Conflict, match="not empty"):
             copy_ledger(old, new, told=_nobody)
         with pytest.raises(Conflict, match="another process wrote"):
-            new.append(part_of(old, Anchor(seq=0, hash=GENESIS), 5))
+            new.transact(partial(append, part=part_of(old, Anchor(seq=0, hash=GENESIS), 5)))
         assert contents(new) == before
 
     def test_records_of_some_tables_are_those_of_all(self, open_ledger: OpenLedger, make: Builder) -> None:

@@ -77,17 +77,6 @@ def derived_without(item: Source | Node, is_copied: IsCopied, clock: Clock) -> S
     return item.model_copy(update={**left, "salt": salt, "id": fresh_id(item.type, clock), "revision": 1})
 
 
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in JSON."""
-    match value:
-        case str():
-            yield value
-        case Mapping():
-            yield from (text for one in value.values() for text in texts_in(one))
-        case list() | tuple():
-            yield from (text for one in value for text in texts_in(one))
-
-
 def draft_without(draft: SourceDraft, is_copied: IsCopied) -> SourceDraft:
     """Return a derived draft without copied sentences."""
     left = with_texts(draft, [_text_without(one.text, is_copied) for one in draft.segments])

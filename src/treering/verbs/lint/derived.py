@@ -8,6 +8,7 @@ Derived objects are written again without these sentences, under new ids, becaus
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from treering.core.characters import texts_in
 from treering.core.errors import TreeringError
 from treering.core.filters import And, Compare
 from treering.core.objects import Node, Object, Source
@@ -18,7 +19,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
-from treering.verbs.ingest.copied import copies_from, derived_without, sentences_of, texts_in
+from treering.verbs.ingest.copied import copies_from, derived_without, sentences_of
 from treering.verbs.ingest.erased import MIN_CHARS, passages_with, root_of
 
 MAX_SENTENCES = 2_000

@@ -1,8 +1,9 @@
 """Warnings about stored texts in an answer that look like instructions to a model."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from treering.core.characters import texts_in
 from treering.core.screening import instruction_flags
 from treering.verbs.envelope import bounded
 
@@ -14,22 +15,8 @@ def flagged(shown: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
 
     Search and context have a field for the flags of each hit instead.
     """
-    flags_of = ((identity, instruction_flags("\n".join(_texts(data)))) for identity, data in shown)
+    flags_of = ((identity, instruction_flags("\n".join(texts_in(data)))) for identity, data in shown)
     warnings = [
         f"{identity}: text that looks like instructions: {', '.join(flags)}" for identity, flags in flags_of if flags
     ]
     return bounded(warnings, _MAX_WARNINGS)
-
-
-def _texts(data: Any) -> Iterator[str]:
-    match data:
-        case str():
-            yield data
-        case Mapping():
-            for value in data.values():
-                yield from _texts(value)
-        case list() | tuple():
-            for value in data:
-                yield from _texts(value)
-        case _:
-            return

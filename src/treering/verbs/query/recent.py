@@ -11,14 +11,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from treering.core.audit import LINK_EVENTS, AuditEvent
+from treering.core.audit import ERASED, LINK_EVENTS, AuditEvent
 from treering.core.canonical import kind_of, render_time
 from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
 from treering.core.scope import is_within
-from treering.core.writing.versions import ERASED
 from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day

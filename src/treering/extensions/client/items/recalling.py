@@ -8,7 +8,7 @@ from typing import Any, Literal
 from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, matches, over_lists, parse_filter
+from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, Or, element_name, matches, parse_filter
 from treering.core.objects import Source
 from treering.core.scope import ROOT
 from treering.extensions.client.items.documents import (
@@ -80,7 +80,35 @@ def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
     """
     check_type(filters, Mapping | None, name="filters", expected="a dictionary", hint="Give such as {'topic': 'bees'}.")
     by_field = {f"{METADATA}{known_name(str(key))}": _operand(str(key), one) for key, one in (filters or {}).items()}
-    return over_lists(parse_filter(by_field))
+    return _over_lists(parse_filter(by_field))
+
+
+def _over_lists(where: Filter) -> Filter:
+    """Extend a filter to lists in metadata that contain the requested value.
+
+    Equality and `in` with up to 100 values match elements, and `exists` matches lists; order compares single values
+    only.
+    """
+    match where:
+        case And(parts):
+            return And(tuple(map(_over_lists, parts)))
+        case Or(parts):
+            return Or(tuple(map(_over_lists, parts)))
+        case Not(part):
+            return Not(_over_lists(part))
+        case Compare(field, "ne", value) if field.startswith(METADATA):
+            return Not(_over_lists(Compare(field, "eq", value)))
+        case Compare(field, "exists", False) if field.startswith(METADATA):
+            return Not(_over_lists(Compare(field, "exists", value=True)))
+        case Compare(field, "exists") if field.startswith(METADATA):
+            return Or((where, Compare(element_name(field), "exists", value=True)))
+        case Compare(field, "eq" | "in", value) if field.startswith(METADATA):
+            values = value if isinstance(value, tuple) else (value,)
+            if len(values) > _MAX_LIST_VALUES:
+                return where
+            return Or((where, *(Compare(element_name(field, one), "exists", value=True) for one in values)))
+        case _:
+            return where
 
 
 def reach_of(
@@ -150,6 +178,7 @@ def _value(key: str, value: Any) -> Any:
 
 
 _CANDIDATES_PER_MEMORY = 2
+_MAX_LIST_VALUES = 100
 """Candidates that are compared with each other, for each memory wanted; the search adds half as many."""
 
 _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200

@@ -1,6 +1,7 @@
 """Links of code for `related`: importers, callers, users and tests of a file or symbol; its imports and calls."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,15 +9,14 @@ from treering.core.evidence import Lines, Segment, place_in
 from treering.extensions.code.links.places import line_of
 from treering.extensions.code.links.targets import CodeTarget, targets_of, uses_in
 from treering.extensions.code.links.users import CodeSubject, CodeUser, users_of
-from treering.ports.ledger import ObjectRequest
-from treering.ports.passages import Reach
+from treering.ports.ledger import Ledger, ObjectRequest, ObjectsFound
+from treering.ports.passages import PassagesFound, Reach
 from treering.retrieval.index.code_names import defined_in
 from treering.retrieval.index.code_places import file_of
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import Steps, run_together
 from treering.verbs.envelope import Call
 from treering.verbs.query.code_links import CodeNeighbour, CodeRelation, CodeStart, Direction
-from treering.verbs.trees import standing_passages
 
 _MAX_THOROUGH = 4
 """With at most this many files or symbols, links through other modules are followed, too."""
@@ -91,8 +91,35 @@ def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[st
 def run_code_searches(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
     """Run searches for links of code among the files of the requested tree."""
     ledger = call.engine.ledger
-    only = partial(standing_passages, ledger) if call.tree else None
+    only = partial(_standing_passages, ledger) if call.tree else None
     return run_together(searches, index=call.engine.index, ledger=ledger, only=only)
+
+
+def _standing_passages(ledger: Ledger, found: Sequence[PassagesFound]) -> list[PassagesFound]:
+    """Limit passages found by names of code to the tree of the ledger of a call.
+
+    A name then means something in the files of the tree only. The name of a whole file is found by the first of its
+    passages, which may be of another branch: it stays if no other passage of the file has the name.
+    """
+    heads = [head for one in found for head in one.heads.values()]
+    if not heads:
+        return list(found)
+    request = ObjectRequest(
+        heads=tuple({head.object_id for head in heads}),
+        segments=tuple({(head.object_id, head.part) for head in heads if head.part}),
+    )
+    (read,) = ledger.read([request])
+    return [_only_standing(one, read) for one in found]
+
+
+def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
+    heads = {key: head for key, head in found.heads.items() if head.object_id in read.heads}
+    current = {key for key, head in heads.items() if not head.part or (head.object_id, head.part) in read.segments}
+    named: dict[str, list[int]] = {}
+    for name, keys in found.named.items():
+        there = {heads[key].object_id for key in keys if key in current}
+        named[name] = [key for key in keys if key in current or (key in heads and heads[key].object_id not in there)]
+    return replace(found, heads=heads, named=named)
 
 
 def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour:

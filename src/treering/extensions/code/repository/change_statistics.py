@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
 
-from treering.sources.git.blobs import CommitFiles
+from treering.extensions.code.repository.git_objects import CommitFiles
 
 _MAX_FILES = 30
 """Larger commits, such as moves and reformatting, say nothing about relations between their files."""

@@ -9,6 +9,7 @@ from itertools import starmap
 from typing import Any
 
 from treering.extensions.code.manifests import MANIFESTS, PackageManifest, is_about, is_of_helper, read_manifest
+from treering.extensions.code.repository.contents import TreeEntry
 from treering.extensions.code.repository.project_commands import commands_of
 from treering.extensions.code.repository.project_layout import (
     decision_folders,
@@ -17,7 +18,6 @@ from treering.extensions.code.repository.project_layout import (
     main_languages,
     test_places,
 )
-from treering.sources.git.repository import TreeEntry
 
 _MAX_PURPOSE_CHARS = 160
 _MAX_MEMBERS = 40

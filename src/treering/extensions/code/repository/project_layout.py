@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from treering.extensions.code.parsing.languages import counted_language
+from treering.extensions.code.repository.contents import TreeEntry
 from treering.ports.format import is_decision_record
 from treering.retrieval.index.code_places import is_test_path, role_of_file
-from treering.sources.git.repository import TreeEntry
 from treering.sources.vendored import is_vendored
 
 _MAX_FOLDERS = 6

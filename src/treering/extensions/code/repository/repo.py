@@ -12,6 +12,8 @@ from treering.core.evidence import moves_by_contents
 from treering.core.secrets.redaction import redact
 from treering.core.versions import GIT_BLOB, SEVERAL, HeldContents, known_branches, places_of_branches
 from treering.extensions.code.repository.change_statistics import changed_together, often_changed, telling_commits
+from treering.extensions.code.repository.contents import RepositoryContents, TreeEntry
+from treering.extensions.code.repository.git_objects import CommitFiles
 from treering.extensions.code.repository.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.extensions.code.repository.repo_selection import (
     Attributes,
@@ -44,7 +46,6 @@ from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
 from treering.sources.drafts import Drafting, FileToDraft
 from treering.sources.formats import built_in_formats, over_limit
-from treering.sources.git.blobs import CommitFiles, blob_id
 from treering.sources.git.identity import (
     CommitRelation,
     RepositoryIdentity,
@@ -55,7 +56,7 @@ from treering.sources.git.identity import (
     names_below,
     renames,
 )
-from treering.sources.git.repository import GitRepository, TreeEntry, open_repository
+from treering.sources.git.repository import blob_id
 from treering.sources.reading.access import AnyFile
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import (
@@ -103,13 +104,11 @@ class RepoAdapter:
 
         A repository that a space knows by another origin, from its earlier location, retains that one or is renamed.
         """
-        return self._open(target).origin
+        return RepositoryIdentity(self._open(target), self._access).origin
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report, and the map."""
-        return 1 + len(
-            _Plan.make(self._open(target), AlreadyRead(), FileReader(self._formats, ReadLimits()), options).selected
-        )
+        return 1 + len(self._plan(target, AlreadyRead(), ReadLimits(), options).selected)
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
@@ -119,11 +118,15 @@ class RepoAdapter:
         Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option, `NotFound` for
         an unknown commit, `Denied` if a part of the repository may not be read, `Unavailable` if git fails.
         """
-        return _readings(_Plan.make(self._open(target), known, FileReader(self._formats, limits), options))
+        return _readings(self._plan(target, known, limits, options))
 
-    def _open(self, target: str) -> RepositoryIdentity:
+    def _plan(self, target: str, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]) -> "_Plan":
+        reader = FileReader(self._formats, limits)
+        return _Plan.make(self._open(target), self._access, known, reader, options)
+
+    def _open(self, target: str) -> RepositoryContents:
         try:
-            return RepositoryIdentity(open_repository(target, self._access), self._access)
+            return RepositoryContents.open(target, self._access)
         except InvalidInput as error:
             hint = 'Use mode "path" to read a folder without git, or run `git init` there.'
             raise InvalidInput(error.message, hint=hint, details=error.details) from error
@@ -133,6 +136,7 @@ class RepoAdapter:
 class _Plan:
     """The input of one reading."""
 
+    repository: RepositoryContents
     identity: RepositoryIdentity
     settled: SettledRepository
     commit: str | None
@@ -147,18 +151,23 @@ class _Plan:
 
     @classmethod
     def make(
-        cls, identity: RepositoryIdentity, known: AlreadyRead, reader: FileReader, options: Mapping[str, Any]
+        cls,
+        repository: RepositoryContents,
+        access: FileAccess,
+        known: AlreadyRead,
+        reader: FileReader,
+        options: Mapping[str, Any],
     ) -> "_Plan":
-        repository = identity.repository
+        identity = RepositoryIdentity(repository, access)
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
         entries = list(repository.entries(commit)) if commit else []
         items = snapshot(repository, commit, entries, selection, reader)
         settled = identity.settle(known.repositories())
         known, renamed = _by_todays_origins(known, identity, settled, items)
-        branch = _branch_read(identity, settled, commit, selection, entries)
+        branch = _branch_read(repository, identity, settled, commit, selection, entries)
         known, held = _on_branch(known, branch)
-        plan = cls(identity, settled, commit, items, selection, known, renamed, reader, branch, held)
+        plan = cls(repository, identity, settled, commit, items, selection, known, renamed, reader, branch, held)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
                 f"The folder {selection.folder!r} has no selected files{(f' at {commit[:12]}' if commit else '')}.",
@@ -167,10 +176,6 @@ class _Plan:
                 "target.",
             )
         return plan
-
-    @property
-    def repository(self) -> GitRepository:
-        return self.identity.repository
 
     @property
     def root(self) -> str:
@@ -279,6 +284,7 @@ class _Plan:
 
 
 def _branch_read(
+    repository: RepositoryContents,
     identity: RepositoryIdentity,
     settled: SettledRepository,
     commit: str | None,
@@ -286,7 +292,6 @@ def _branch_read(
     entries: Sequence[TreeEntry],
 ) -> BranchRead:
     """Return the branch being read: the one checked out, or the one of the requested commit."""
-    repository = identity.repository
     branches = repository.branches() if commit else {}
     current = repository.branch()
     branch = current or identity.detached
@@ -311,7 +316,11 @@ def _branch_read(
 
 
 def _with_unpushed(
-    repository: GitRepository, branches: Mapping[str, str], settled: SettledRepository, branch: str, commit: str | None
+    repository: RepositoryContents,
+    branches: Mapping[str, str],
+    settled: SettledRepository,
+    branch: str,
+    commit: str | None,
 ) -> Mapping[str, str]:
     """Return the newest commits of branches: the first branch is often ahead of the remote."""
     payload = settled.known.payload if settled.known else {}
@@ -323,7 +332,7 @@ def _with_unpushed(
 
 
 def _at_fork(
-    repository: GitRepository,
+    repository: RepositoryContents,
     settled: SettledRepository,
     branch: str,
     commit: str | None,
@@ -629,7 +638,7 @@ def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
     )
 
 
-def _repo_name(repository: GitRepository, remote: str | None) -> str:
+def _repo_name(repository: RepositoryContents, remote: str | None) -> str:
     """Return owner and name of the remote, else the folder's name."""
     if remote and not remote.startswith(("/", "file:")):
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]

@@ -17,13 +17,13 @@ from treering.core.evidence import Section
 from treering.extensions.code.manifests import MANIFESTS, read_manifest
 from treering.extensions.code.parsing.languages import counted_language
 from treering.extensions.code.repository.change_statistics import ChangedTogether, PathHistory
+from treering.extensions.code.repository.contents import TreeEntry
+from treering.extensions.code.repository.git_objects import CommitFiles
 from treering.extensions.code.repository.project_card import card_files, draw_card
 from treering.extensions.code.repository.project_layout import DOCS_NAMES, docs_folders
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 from treering.ports.format import PROSE_SUFFIX
 from treering.retrieval.index.code_names import HAS_HISTORY
-from treering.sources.git.blobs import CommitFiles
-from treering.sources.git.repository import TreeEntry
 
 _MODULES = 60
 _DOCUMENTS = 40

@@ -7,13 +7,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.errors import InvalidInput
+from treering.extensions.code.repository.contents import RepositoryContents, TreeEntry, WorkChange
 from treering.extensions.code.repository.project_layout import folders_above
 from treering.extensions.code.repository.repo_map import api_entries, document_entries, folders_of, module_paths
 from treering.extensions.code.repository.work_trees import read_lying
 from treering.ports.adapter import ReadLimits
 from treering.ports.format import Formats
-from treering.sources.git.blobs import blob_id
-from treering.sources.git.repository import GitRepository, TreeEntry, WorkChange
+from treering.sources.git.repository import blob_id
 from treering.sources.options import flag
 from treering.sources.reading.folder import (
     Pattern,
@@ -228,7 +228,7 @@ class FileReader:
 
 
 def snapshot(
-    repository: GitRepository,
+    repository: RepositoryContents,
     commit: str | None,
     entries: Sequence[TreeEntry],
     selection: RepoSelection,
@@ -263,7 +263,7 @@ def snapshot(
 
 
 def _use_own_files_of_work_tree(
-    items: dict[str, RepoItem], repository: GitRepository, top: Path, reader: FileReader, commit: str | None
+    items: dict[str, RepoItem], repository: RepositoryContents, top: Path, reader: FileReader, commit: str | None
 ) -> None:
     """Replace files that Treering wrote, such as a wiki, by their current state in the work tree.
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from treering.core.errors import NotFound, TreeringError
 from treering.core.versions import GIT_BLOB
+from treering.extensions.code.repository.contents import RepositoryContents
 from treering.ports.adapter import CheckedOut, FileAccess, LyingFile
-from treering.sources.git.blobs import blob_id
-from treering.sources.git.repository import GitRepository, open_repository
+from treering.sources.git.repository import blob_id
 from treering.sources.reading.encodings import decode
 from treering.sources.reading.folder import place_in, read_bytes
 from treering.system.repository_place import repository_at
@@ -28,7 +28,7 @@ class RepositoryTrees:
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
     _changed: dict[tuple[str, str, str], Collection[str]] = field(default_factory=dict)
-    _opened: dict[str, GitRepository] = field(default_factory=dict)
+    _opened: dict[str, RepositoryContents] = field(default_factory=dict)
     """The repository of the last comparison, because opening one costs as much as a comparison."""
 
     def here(self, folder: Path | None) -> CheckedOut | None:
@@ -43,7 +43,7 @@ class RepositoryTrees:
     def commit(self, place: str, revision: str) -> str:
         """Return the commit of a revision in the repository at a place; empty if there is none."""
         with suppress(TreeringError):
-            repository = open_repository(place, self.access)
+            repository = RepositoryContents.open(place, self.access)
             with suppress(NotFound):
                 return repository.resolve(revision)
         return ""
@@ -80,12 +80,12 @@ class RepositoryTrees:
         is_path = bool(PurePosixPath(path).suffix) and path.isprintable()
         return (self._compared(str(tree.top), lambda repository: repository.path_now(path)) or "") if is_path else ""
 
-    def _compared(self, place: str, compare: Callable[[GitRepository], _Found]) -> _Found | None:
+    def _compared(self, place: str, compare: Callable[[RepositoryContents], _Found]) -> _Found | None:
         """Compare commits in the repository at a place; `None` if that fails."""
         try:
             if place not in self._opened:
                 self._opened.clear()
-                self._opened[place] = open_repository(place, self.access)
+                self._opened[place] = RepositoryContents.open(place, self.access)
             return compare(self._opened[place])
         except TreeringError:
             self._opened.pop(place, None)

@@ -21,8 +21,8 @@ from treering.extensions.discussions.generators.parsing import (
     parse_items,
     written_text,
 )
-from treering.ports.models import Answer, LanguageModel, Usage
-from treering.retrieval.extraction.asking import Budget, most_used, repair_prompt
+from treering.extensions.encoder.asking import Budget, most_used, repair_prompt
+from treering.extensions.encoder.language_model import Answer, LanguageModel, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Utterance
-from treering.ports.models import Usage
+from treering.extensions.encoder.language_model import Usage
 from treering.verbs.envelope import Value
 
 

@@ -13,9 +13,9 @@ from treering.core.errors import TreeringError, Unavailable
 from treering.core.fencing import cut
 from treering.extensions.discussions.generators.generator import Generated, GeneratedMemory
 from treering.extensions.discussions.identity import is_placeholder
+from treering.extensions.encoder.asking import json_values
+from treering.extensions.encoder.language_model import Usage
 from treering.extensions.statements.extractive import entities_of, phrases_of, sentences_of
-from treering.ports.models import Usage
-from treering.retrieval.extraction.asking import json_values
 
 
 @dataclass(frozen=True, slots=True)

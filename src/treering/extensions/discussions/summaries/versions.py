@@ -24,8 +24,8 @@ from treering.extensions.discussions.log.blocks import Block, ChunkState
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.lines import with_manual_lines
 from treering.extensions.discussions.summaries.memories import Memory, read_memories
+from treering.extensions.encoder.language_model import Usage
 from treering.ports.ledger import Selection
-from treering.ports.models import Usage
 from treering.verbs.crystallize.drafting import declaration_note, make
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call

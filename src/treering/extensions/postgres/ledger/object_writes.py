@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
-from treering.core.writing.copying import LinkRow
+from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.core.writing.integrity import references_of
 from treering.extensions.postgres.connection.failures import packed, text_of, to_column

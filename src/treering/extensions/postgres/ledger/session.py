@@ -13,7 +13,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, no_export
 from treering.core.patch import Create, Patch, Remembered, Update
 from treering.core.policy import Policy
-from treering.core.writing.copying import LinkRow
+from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
 from treering.extensions.postgres.connection.failures import body_of, from_column, text_of

@@ -11,7 +11,7 @@ import apsw
 
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
-from treering.core.writing.copying import LinkRow
+from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Erased, Linked, Put, Unlinked, Write
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.objects import StoredObjects, WordsOf

@@ -13,7 +13,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import no_export
 from treering.core.patch import Patch, Remembered
 from treering.core.policy import Policy
-from treering.core.writing.copying import LinkRow
+from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Write
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock

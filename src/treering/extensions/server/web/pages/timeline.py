@@ -10,10 +10,10 @@ from typing import Literal
 
 from anyio import sleep
 
+from treering.core.audit import ERASED
 from treering.core.canonical import parse_time
 from treering.core.characters import visible_line
 from treering.core.scope import ROOT
-from treering.core.writing.versions import ERASED
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.web.overview import OBJECTS, OVERVIEW
 from treering.extensions.server.web.view import PageView, Rendered, told_event

@@ -10,21 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from treering.core.audit import Anchor, AuditEvent
+from treering.core.audit import ERASED, Anchor, AuditEvent
 from treering.core.canonical import render_time
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.objects import Knowledge, Node, Object, Source, content_hash, stored_form
 from treering.core.patch import Author, Effect, Erase, Link, LinkType, Patch, PatchRecord, record_hash
 from treering.core.policy import ALL_CHANNELS, Policy
-from treering.core.writing.copying import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
 from treering.core.writing.draft import Draft, Linked, Put, Unlinked, View, effect_of
-from treering.core.writing.entry_checks import problem_of
 from treering.core.writing.integrity import COPY, GAVE_WAY, copies_of
 from treering.core.writing.journal import MERGE, MERGED
-from treering.core.writing.settling import settle_together
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
-from treering.core.writing.versions import (
-    ERASED,
+from treering.extensions.sharing.ledger_parts import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
+from treering.extensions.sharing.merge_rules.entries import (
     MAP,
     BranchReadings,
     LoggedReadings,
@@ -35,6 +32,8 @@ from treering.core.writing.versions import (
     same_words,
     with_bases,
 )
+from treering.extensions.sharing.merge_rules.entry_checks import problem_of
+from treering.extensions.sharing.merge_rules.settling import settle_together
 
 MOST_AHEAD = timedelta(days=30)
 """How far the clock of another copy may be ahead; time here continues after the latest merged change."""
@@ -92,8 +91,8 @@ class Merged:
     head: Anchor | None = None
 
 
-def merge(session: Session, incoming: Incoming) -> Merged:
-    """Merge entries in one transaction. Known entries change nothing.
+def merge_entries(session: Session, incoming: Incoming) -> Merged:
+    """Merge entries in the transaction of a session. Known entries change nothing.
 
     Raises `Conflict` if the ledger changed since `incoming.after`, and `InvalidInput` for impossible entries.
     """

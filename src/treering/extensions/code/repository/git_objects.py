@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha1, sha256
 from pathlib import Path
 from threading import Timer
 from types import TracebackType
@@ -13,15 +12,8 @@ from typing import IO
 
 from treering.core.characters import printable
 from treering.sources.git.process import started_git
+from treering.sources.git.repository import blob_id
 from treering.sources.reading.bounded_process import pipes_of
-
-
-def blob_id(data: bytes, *, like: str) -> str:
-    """Return the object id of `data` in git, with the hash function of the id `like`: SHA-1 or SHA-256."""
-    digest = sha256() if len(like) == 64 else sha1(usedforsecurity=False)
-    digest.update(b"blob %d\0" % len(data))
-    digest.update(data)
-    return digest.hexdigest()
 
 
 class BlobReader:

@@ -11,7 +11,15 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.ports.models import MAX_OUTPUT_TOKENS, Answer, LanguageModel, Prompt, ToolSpec, Usage, words_of
+from treering.extensions.encoder.language_model import (
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    LanguageModel,
+    Prompt,
+    ToolSpec,
+    Usage,
+    words_of,
+)
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 
 Data = TypeVar("Data", bound=BaseModel)

@@ -15,13 +15,12 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import Field, ValidationError
 
-from treering.core.audit import AuditEvent
+from treering.core.audit import ERASED, AuditEvent
 from treering.core.canonical import FrozenModel, Instant, is_none, parse_time
 from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace, on_any_branch, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
 
-ERASED = "erased"
 _Member = TypeVar("_Member")
 _SETTLED = frozenset({"contested", "settled", "staled", "withdrawn"})
 """Events caused by another change: their status is computed again, not folded."""

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import get_args
 
-from treering.core.audit import LINK_EVENTS
+from treering.core.audit import ERASED, LINK_EVENTS
 from treering.core.canonical import is_object, render_time
 from treering.core.evidence import segment_hash
 from treering.core.objects import Object, Source
 from treering.core.patch import LinkType
 from treering.core.writing.draft import View
 from treering.core.writing.journal import MERGED, POLICY_CHANGED
-from treering.core.writing.versions import ERASED, MergeEntry
+from treering.extensions.sharing.merge_rules.entries import MergeEntry
 
 MAX_SEQUENCE = 2**53
 """The largest number of an event: JSON readers of every language represent it exactly."""

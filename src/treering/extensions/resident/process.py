@@ -29,10 +29,7 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from treering.models import elsewhere
-from treering.ports.models import Embedder, Vector, query_vector
-from treering.registry import places_of_extensions
-from treering.surfaces.resident.client import (
+from treering.extensions.resident.client import (
     ASKS_HOW_IT_IS,
     COMMAND,
     GO,
@@ -48,6 +45,9 @@ from treering.surfaces.resident.client import (
     message,
     rights_of,
 )
+from treering.models import elsewhere
+from treering.ports.models import Embedder, Vector, query_vector
+from treering.registry import places_of_extensions
 from treering.system.machine import private, try_lock
 from treering.system.settings import Settings
 

@@ -14,9 +14,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
-from treering.ports.models import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
-from treering.retrieval.extraction.asking import (
+from treering.extensions.encoder.asking import (
     Asked,
     Budget,
     Misanswered,
@@ -25,6 +23,16 @@ from treering.retrieval.extraction.asking import (
     prompt_with_schema,
     try_asking,
 )
+from treering.extensions.encoder.language_model import (
+    Answer,
+    ModelText,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserText,
+)
+from treering.extensions.encoder.language_models import PydanticAIModel, ScriptedModel
 
 
 class City(BaseModel):

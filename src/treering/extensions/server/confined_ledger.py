@@ -1,7 +1,7 @@
 """The view of a space for a caller with access to one scope and the scopes below it.
 
-`scoped_ledger` only organizes: a call sees the ancestors of its scope, and may name any scope. This view is access
-control: nothing outside of the scope is shown, named or changed, whatever the call requests.
+`verbs.scoped_ledger` only organizes: a call sees the ancestors of its scope, and may name any scope. This view is
+access control: nothing outside of the scope is shown, named or changed, whatever the call requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ class ConfinedLedger(ScopedLedger):
 
     def __init__(self, ledger: Ledger, *, scope: str) -> None:
         super().__init__(ledger, scope=scope, descend=True)
-        self.scope = scope
+        self.boundary = scope
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch. Raises `NotFound` if it names an object outside of the scope."""

@@ -11,7 +11,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, Summary, name
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.writing.draft import Draft, merge_unique
 from treering.core.writing.integrity import contradict, is_backed, is_functional, may_meet, rename_references
-from treering.core.writing.versions import MAP, BranchReadings, MergeEntry, root_of, with_each_branch
+from treering.extensions.sharing.merge_rules.entries import MAP, BranchReadings, MergeEntry, root_of, with_each_branch
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
 
