@@ -4,6 +4,7 @@ import client_parts
 import pytest
 
 from treering.core.fencing import without_recalled
+from treering.extensions.client.items import recalling
 from treering.retrieval.text.analysis import estimate_tokens
 
 
@@ -26,6 +27,15 @@ def test_brief_of_a_user_shows_no_memory_of_another(tmp_path):
 def test_brief_omits_deleted_memories_and_is_empty_without_any(client):
     client.delete(client.store("Likes tea"))
     assert client.brief() == ""
+
+
+def test_deleted_memories_do_not_hide_older_ones(client, monkeypatch):
+    monkeypatch.setattr(recalling, "_MOST_UNRELATED", 3)
+    client.store("Likes tea")
+    for number in range(3):
+        client.delete(client.store(f"Runs sample {number}"))
+    assert [item.content for item in client.retrieve()] == ["Likes tea"]
+    assert "Likes tea" in client.brief()
 
 
 @pytest.mark.parametrize("max_tokens", [80, 300])
