@@ -15,17 +15,8 @@ from treering.extensions.discussions.memory import Discussion, DiscussionMemory
 from treering.extensions.discussions.operations import DiscussionInput, known_discussion
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.wilmer import ImportedFile, WilmerImport
-from treering.extensions.discussions.wilmer_files import (
-    DATABASE,
-    FOLDER_MEMORIES,
-    FOLDER_SUMMARY,
-    WilmerFile,
-    read_file,
-    wilmer_files,
-)
-from treering.extensions.discussions.wilmer_files import MEMORIES as WILMER_MEMORIES
 from treering.extensions.discussions.wilmer_files import STATE as WILMER_STATE
-from treering.extensions.discussions.wilmer_files import SUMMARY as WILMER_SUMMARY
+from treering.extensions.discussions.wilmer_files import WILMER_NAMES, WilmerFile, read_file, wilmer_files
 from treering.system.machine import make_folder, replace_file
 from treering.verbs.envelope import READS, WRITES, Call, Nothing, Operation, Value
 
@@ -193,8 +184,6 @@ def _bytes(path: Path) -> bytes:
 
 _LINES, _LIST = ".jsonl", ".json"
 _MAX_IDS = 10
-WILMER_NAMES = (DATABASE, WILMER_MEMORIES, FOLDER_MEMORIES, WILMER_SUMMARY, FOLDER_SUMMARY, WILMER_STATE)
-"""The endings of WilmerAI's file names; the file with the most details per memory comes first."""
 
 
 OPERATIONS = (*operations.OPERATIONS, EXPORT, IMPORT)

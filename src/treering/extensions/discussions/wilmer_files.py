@@ -244,6 +244,8 @@ _MOST_TITLE = 300
 
 MEMORIES, SUMMARY, DATABASE, STATE = "memories.jsonl", "summary.jsonl", "vector_memory.db", "state_document.md"
 FOLDER_MEMORIES, FOLDER_SUMMARY = "memories.json", "chat_summary.json"
+WILMER_NAMES = (DATABASE, MEMORIES, FOLDER_MEMORIES, SUMMARY, FOLDER_SUMMARY, STATE)
+"""The endings of the file names; the file with the most details per memory comes first."""
 
 
 def wilmer_files(discussion: Discussion, *, as_folder: bool = False) -> dict[str, bytes]:
