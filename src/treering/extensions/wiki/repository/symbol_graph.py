@@ -127,7 +127,7 @@ def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: It
             part = text.spans[at][1]
             if end is None or (end.path == file.path and part.segment_id == target.place.head.part):
                 continue
-            lines = _line(text, part.segment_id, target.use) if end.path != file.path else None
+            lines = _line(text, part, target.use) if end.path != file.path else None
             loaded = target.how == "imports" and lines is not None and _is_loaded(text.lines, lines.first_line)
             yield _Tie(file, part.segment_id, end, target.place.head.part, target.how, target.name, lines, loaded)
 
@@ -155,8 +155,7 @@ def _statement(lines: Sequence[str], at: int) -> int:
     return first
 
 
-def _line(text: SourceLines, segment_id: str, written: str) -> LineCitation | None:
-    part = next(part for _, part in text.spans if part.segment_id == segment_id)
+def _line(text: SourceLines, part: Segment, written: str) -> LineCitation | None:
     use = read_use(written)
     name = _NAME_END.split(use.name or use.module)[-1] if use else ""
     line = _import_line(text.lines, part, name) if use and use.how == "imports" else None

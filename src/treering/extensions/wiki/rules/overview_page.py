@@ -150,12 +150,12 @@ def _first_steps(body: PageBody, readme: WikiFile | None) -> list[DocumentSectio
     steps = _starting(body.facts.sections(readme)) if readme else []
     if any(_rank(section) == 0 for section in steps):
         return steps
-    found: list[DocumentSection] = []
+    in_documents: list[DocumentSection] = []
     for file in body.paths.documents_by_rank[: body.paths.most_documents]:
-        if len(steps) + len(found) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
+        if len(steps) + len(in_documents) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
             sections = [one for one in body.facts.sections(file) if one.first_code and _rank(one) == 0]
-            found += sections[:ENOUGH_STEPS]
-    return [*found, *steps][:MAX_STEPS]
+            in_documents += sections[:ENOUGH_STEPS]
+    return [*in_documents, *steps][:MAX_STEPS]
 
 
 def _starting(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
