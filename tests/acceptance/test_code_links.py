@@ -201,6 +201,30 @@ def test_the_test_of_a_go_method_that_several_types_have_is_found(space, project
     assert told(space, "till_test.go", types=["calls"], direction="out") == ["calls Till.CountCoins at till.go#L5-L5"]
 
 
+@pytest.mark.parametrize(
+    ("path", "relations"),
+    [
+        ("tests/syntax-tests/source/Rust/output.rs", []),
+        ("tests/data/output.rs", []),
+        ("crates/till/testdata/output.rs", []),
+        ("tests/output.rs", ["tested by"]),
+        ("tests/data_export.rs", ["tested by"]),
+    ],
+)
+def test_data_that_tests_read_tests_nothing_by_equal_names(space, project, path, relations):
+    code = "fn show(to: Pager) -> Pager {\n    to.next()\n}\n"
+    write(project, {"src/pager.rs": "pub struct Pager {\n    pub lines: usize,\n}\n", path: code})
+    ingest(space, project)
+    assert [one.told for one in ask(space, "src/pager.rs::Pager", types=["tests"]).code] == relations
+
+
+def test_fixtures_that_import_the_code_test_it(space, project):
+    write(project, {"app/__init__.py": "", "app/cart.py": "def total():\n    pass\n"})
+    write(project, {"tests/fixtures/carts.py": "from app.cart import total\n\n\ndef cart():\n    return total()\n"})
+    ingest(space, project)
+    assert [one.told for one in ask(space, "app/cart.py::total", types=["tests"]).code] == ["tested by"]
+
+
 def test_comments_and_strings_contain_no_uses(space, project):
     code = (
         "from app import cart\n\n\ndef show():\n"

@@ -185,6 +185,8 @@ class _Meaning:
         return None
 
     def _unsure_name(self, place: CodePlace, use: CodeUse) -> str | None:
+        if place.is_fixture:
+            return None  # its own names are the same by chance
         names = self.sole if self.names.subject.whole or place.is_test else self.names.wanted
         last = use.name.lstrip(".").partition(".")[0]
         return next((one for one in names if one.rpartition(".")[2] == last), None)
