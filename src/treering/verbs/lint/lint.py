@@ -21,7 +21,7 @@ from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, run
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import views_of
+from treering.verbs.trees import unread_changes, views_of
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _APPLY = "The index differs: run again with options.apply."
@@ -175,7 +175,7 @@ def _lint(
         ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
         findings=shown,
         counts=Counter(one.rule for one in findings),
-        warnings=_unknown_silenced(call),
+        warnings=(*_unknown_silenced(call), *unread_changes(call.engine, call.scope)),
         silenced=call.engine.ledger.policy.silenced_rules,
     )
 
