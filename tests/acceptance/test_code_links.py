@@ -190,6 +190,14 @@ def test_a_call_in_go_is_linked_by_the_type_of_its_variable(space, project, vari
     assert found == [of_till, of_safe]
 
 
+def test_a_call_of_a_go_method_uses_its_type(space, project):
+    use = "package shop\n\nfunc Report() int {\n\tx := NewTill()\n\treturn x.CountCoins()\n}\n"
+    write(project, {**SHOP, "report.go": use})
+    ingest(space, project)
+    links = ask(space, "till.go::Till", types=["calls", "uses"], direction="in").code
+    assert [one.told for one in links if one.symbol == "Report"] == ["used by"]
+
+
 def test_the_test_of_a_go_method_that_several_types_have_is_found(space, project):
     test = "package shop\n\nfunc TestTill(t *testing.T) {\n\tx := &Till{}\n\tx.CountCoins()\n}\n"
     write(project, {**SHOP, "till_test.go": test})

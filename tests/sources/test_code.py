@@ -714,6 +714,7 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
     ("body", "expected"),
     [
         ("func (e *Repo) run() { e.open() }", ["c #Repo.open"]),
+        ("func (this *Repo) run() { this.open() }", ["c #Repo.open"]),
         ("func run(n int, a, e *Repo) { e.open() }", ["c #Repo.open"]),
         ("func run(f func(n int) error, e Repo) { e.open() }", ["c #Repo.open"]),
         ("func run(e *y.Repo) { e.open() }", ["c x.org/y#Repo.open"]),

@@ -252,7 +252,10 @@ def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeU
         name, sure = meaning.name(place, use) or (None, False)
         if name is not None and not (is_own and _defines(place, name)):
             last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-            return CodeUser(place, use.how, name, line_of(segment, last_part), segment, sure)
+            # In Go, a call of a method only uses its type.
+            of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
+            how: Relation = "uses" if of_member and use.how == "calls" else use.how
+            return CodeUser(place, how, name, line_of(segment, last_part), segment, sure)
     return None
 
 

@@ -194,7 +194,7 @@ class _File:
         head, last = parts[0], parts[-1]
         if not head or not last:
             return _member(last, called=called)
-        if head in _INSTANCES and len(parts) > 1:
+        if head in _INSTANCES and len(parts) > 1 and self.language != "go":
             return CodeUse(how, _INSTANCE, parts[1]) if len(parts) == 2 else _member(last, called=called)
         if head in self.heads:
             return self._imported(parts, how)
