@@ -9,7 +9,9 @@ _NESTED = rb"[^()]*+(?:\([^()]*+\)[^()]*+)*+"
 _FUNCTION = re.compile(rb"\bfunc\b[ \t]*(?:\(([^()]*+)\)[ \t]*)?\w*+(?:\[[^\]\n]*+\])?\((" + _NESTED + rb")\)")
 _PARAMETERS = re.compile(_NAMES + rb"[ \t]++" + _TYPE + rb"(?=\s*(?:,|$|\)))")
 _VARIABLE = re.compile(rb"\bvar[ \t]+(\w++)[ \t]+" + _TYPE)
-_ASSIGNED = re.compile(_NAMES + rb"[ \t]*:=[ \t]*(?:&?([A-Za-z_][\w.]*+)(\{|\(" + _NESTED + rb"\)(?!\s*[.\[]))?)?")
+_ASSIGNED = re.compile(
+    rb"(?<![\w, \t])([\w, \t]++):=[ \t]*(?:&?([A-Za-z_][\w.]*+)(\{|\(" + _NESTED + rb"\)(?!\s*[.\[]))?)?"
+)
 _WITHOUT_METHODS = frozenset(
     "any bool byte chan complex64 complex128 error float32 float64 func int int8 int16 int32 int64 interface map rune "
     "string struct uint uint8 uint16 uint32 uint64 uintptr".split()
@@ -38,13 +40,13 @@ def _declared(function: bytes) -> Iterator[tuple[str, str]]:
     for name, type_name in _VARIABLE.findall(function):
         yield name.decode(), _type(type_name)
     for names, value, end in _ASSIGNED.findall(function):
-        first, *others = _split(names)
-        yield first, _made(value, end)
-        yield from ((name, "") for name in others)
+        for number, name in enumerate(_split(names)):
+            yield name, "" if number else _made(value, end)
 
 
 def _split(names: bytes) -> list[str]:
-    return names.decode().replace(" ", "").replace("\t", "").split(",")
+    """Return the names in a list, which may follow a keyword, such as `if`."""
+    return [part.split()[-1] for part in names.decode().split(",") if part.strip()]
 
 
 def _type(name: bytes) -> str:
