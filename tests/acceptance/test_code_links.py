@@ -162,6 +162,77 @@ def test_calls_of_a_method_that_several_types_have_are_uncertain(space, project)
     assert told(space, "load/l.go::Load", types=["calls"], direction="out") == []
 
 
+SHOP = {
+    "go.mod": "module shop\n",
+    "till.go": "package shop\n\ntype Till struct{}\n\nfunc (t *Till) CountCoins() int {\n\treturn 1\n}\n",
+    "safe.go": "package shop\n\ntype Safe struct{}\n\nfunc (s *Safe) CountCoins() int {\n\treturn 2\n}\n",
+    "coins.go": "package shop\n\ntype Coins interface {\n\tCountCoins() int\n}\n",
+    "desk.go": "package shop\n\ntype Desk struct {\n\t*Till\n}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "of_till", "of_safe"),
+    [
+        ("x *Till", ["called by"], []),
+        ("x *Desk", ["perhaps called by"], ["perhaps called by"]),  # Desk embeds Till
+        ("x Coins", ["perhaps called by"], ["perhaps called by"]),
+    ],
+)
+def test_a_call_in_go_is_linked_by_the_type_of_its_variable(space, project, variable, of_till, of_safe):
+    use = f"package shop\n\nfunc Report({variable}) int {{\n\treturn x.CountCoins()\n}}\n"
+    write(project, {**SHOP, "report.go": use})
+    ingest(space, project)
+    found = [
+        [one.told for one in ask(space, f"{file}::CountCoins", types=["calls"]).code if one.symbol == "Report"]
+        for file in ("till.go", "safe.go")
+    ]
+    assert found == [of_till, of_safe]
+
+
+def test_a_call_of_a_go_method_uses_its_type(space, project):
+    use = "package shop\n\nfunc Report() int {\n\tx := NewTill()\n\treturn x.CountCoins()\n}\n"
+    write(project, {**SHOP, "report.go": use})
+    ingest(space, project)
+    links = ask(space, "till.go::Till", types=["calls", "uses"], direction="in").code
+    assert [one.told for one in links if one.symbol == "Report"] == ["used by"]
+
+
+def test_the_test_of_a_go_method_that_several_types_have_is_found(space, project):
+    test = "package shop\n\nfunc TestTill(t *testing.T) {\n\tx := &Till{}\n\tx.CountCoins()\n}\n"
+    write(project, {**SHOP, "till_test.go": test})
+    ingest(space, project)
+    assert told(space, "till.go::Till.CountCoins", types=["tests"]) == [
+        "tested by (Till.CountCoins) TestTill at till_test.go#L5-L5"
+    ]
+    assert told(space, "safe.go::Safe.CountCoins", types=["tests"]) == []
+    assert told(space, "till_test.go", types=["calls"], direction="out") == ["calls Till.CountCoins at till.go#L5-L5"]
+
+
+@pytest.mark.parametrize(
+    ("path", "relations"),
+    [
+        ("tests/syntax-tests/source/Rust/output.rs", []),
+        ("tests/data/output.rs", []),
+        ("crates/till/testdata/output.rs", []),
+        ("tests/output.rs", ["tested by"]),
+        ("tests/data_export.rs", ["tested by"]),
+    ],
+)
+def test_data_that_tests_read_tests_nothing_by_equal_names(space, project, path, relations):
+    code = "fn show(to: Pager) -> Pager {\n    to.next()\n}\n"
+    write(project, {"src/pager.rs": "pub struct Pager {\n    pub lines: usize,\n}\n", path: code})
+    ingest(space, project)
+    assert [one.told for one in ask(space, "src/pager.rs::Pager", types=["tests"]).code] == relations
+
+
+def test_fixtures_that_import_the_code_test_it(space, project):
+    write(project, {"app/__init__.py": "", "app/cart.py": "def total():\n    pass\n"})
+    write(project, {"tests/fixtures/carts.py": "from app.cart import total\n\n\ndef cart():\n    return total()\n"})
+    ingest(space, project)
+    assert [one.told for one in ask(space, "app/cart.py::total", types=["tests"]).code] == ["tested by"]
+
+
 def test_comments_and_strings_contain_no_uses(space, project):
     code = (
         "from app import cart\n\n\ndef show():\n"

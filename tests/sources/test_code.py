@@ -710,6 +710,29 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
     assert uses("a.py", text) == ["c #Till.count_coins", "c ?#.count_notes"]
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("func (e *Repo) run() { e.open() }", ["c #Repo.open"]),
+        ("func (this *Repo) run() { this.open() }", ["c #Repo.open"]),
+        ("func run(n int, a, e *Repo) { e.open() }", ["c #Repo.open"]),
+        ("func run(f func(n int) error, e Repo) { e.open() }", ["c #Repo.open"]),
+        ("func run(e *y.Repo) { e.open() }", ["c x.org/y#Repo.open"]),
+        ("func run(e *testing.T) { e.OpenAll() }", []),
+        ("func run() {\n\te := &Repo{}\n\te.open()\n}", ["c #Repo.open"]),
+        ("func run() {\n\te, err := NewRepo(f(1))\n\te.open()\n}", ["c #f", "c ?#NewRepo", "c #Repo.open"]),
+        ("func run() {\n\te := NewRepo().Next()\n\te.open()\n}", ["c ?#NewRepo"]),
+        ("func run() {\n\tvar e *Repo\n\te.open()\n}", ["c #Repo.open"]),
+        ("func run(e []*Repo, s string) {\n\te.open()\n\ts.open()\n}", []),
+        ("func run(e *Repo) {\n\tfor _, e := range all {\n\t\te.open()\n\t\te.openAll()\n\t}\n}", ["c ?#.openAll"]),
+        ("func one(e *Repo) {}\n\nfunc run(e *Till) { e.open() }", ["c #Till.open"]),
+    ],
+)  # fmt: skip
+def test_a_method_of_a_go_variable_is_found_by_the_stated_type(body: str, expected: list[str]) -> None:
+    text = f'package a\n\nimport (\n\t"testing"\n\n\t"x.org/y"\n)\n\n{body}\n'
+    assert [use for use in uses("a.go", text) if use.startswith("c")] == expected
+
+
 def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
     text = "import a.b\nimport a.c as see\nfrom .d import run as go\n\ngo()\nsee.all()\na.b.end()\n"
     assert uses("x/y.py", text) == ["i a.b#", "i a.c#", "i .d#run", "c .d#run", "c a.c#all", "c a.b#end"]

@@ -17,7 +17,7 @@ from treering.surfaces.cli.session import embed_later
 from treering.surfaces.python.space import open_space
 from treering.system.address import parse_address
 from treering.system.machine import is_busy
-from treering.verbs.query.space_status import note_pace
+from treering.verbs.query.space_status import minutes_left, pace_notes
 
 TREERING = (sys.executable, "-P", "-m", "treering")
 MINUTE = 60
@@ -124,9 +124,25 @@ def test_status_tells_how_long_it_will_take_at_the_pace_so_far(tmp_path):
     with open_space(f"sqlite:{space}", background=False) as opened:
         opened.ingest("source", input={"text": "We retry three times."})
         opened.engine.leases.take("vectors", "somebody", seconds=60)
-        note_pace(opened.engine, made=1, seconds=300)
+        pace_notes(opened.engine)(1, 300)
     told = treering("status", "--space", f"sqlite:{space}")
     assert f"Process {os.getpid()} is embedding 1 passage: about 5 minutes left. Searches work meanwhile." in told
+
+
+def test_time_left_is_estimated_by_several_runs(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", background=False) as opened:
+
+        def minutes_after(*notes):
+            note = pace_notes(opened.engine)  # of one process
+            for made, seconds in notes:
+                note(made, seconds)
+            return minutes_left(opened.engine, 600)
+
+        assert minutes_left(opened.engine, 600) is None
+        assert minutes_after((0, 1.0)) is None
+        assert minutes_after((100, 10), (3000, 300)) == pytest.approx(1.0, abs=0.01)
+        assert minutes_after((2, 5)) == pytest.approx(1.1, abs=0.01)  # a small one mostly loads the model
+        assert minutes_after((10_000, 4_000)) == pytest.approx(4.0, abs=0.2)
 
 
 @pytest.mark.parametrize(("load", "busy"), [(0.0, False), (4.4, False), (4.6, True), (90.0, True)])

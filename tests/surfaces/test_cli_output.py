@@ -204,6 +204,15 @@ def test_log_and_status_show_an_erasure_without_its_content(acme):
     assert (erased["type"], erased["title"], erased["current"]) == ("source", "", False)
 
 
+def test_show_marks_the_changed_lines_of_a_decision(acme):
+    (acme.folder / "limit.md").write_text("The limit is five.\n")
+    acme.done("add", "limit.md")
+    acme.done("decide", "Retries are bounded", "--because", "README.md:3", "--because", "limit.md:1")
+    (acme.folder / "limit.md").write_text("There is none.\n")
+    acme.done("add", "limit.md")
+    assert "based on: README.md:3, limit.md:1 (changed)" in acme.done("show", "Retries are bounded").out
+
+
 def test_log_shows_a_candidate_as_proposed(acme):
     flags = ("--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one file")
     acme.done("crystallize", *flags, "--evidence", "README.md:3", "--status", "candidate")

@@ -70,6 +70,45 @@ def test_status_in_a_work_tree_elsewhere_says_which_space_is_used_and_why(reposi
     assert (connected["space"], connected["why"]) == (found["space"], found["why"])
 
 
+class TestChangesSinceTheReading:
+    @pytest.fixture
+    def warnings(self, repository, told):
+        """The warnings of lint and status, which are the same, for a repository with a decision."""
+        told("init")
+        told("add", ".")
+        told("decide", "Five attempts are enough", "--because", "docs/limits.md:3")
+
+        def read():
+            shown = [report["warnings"] for report in (told("status"), told("lint", "all"))]
+            assert shown[0] == shown[1]
+            return shown[0]
+
+        assert read() == []
+        return read
+
+    def test_lint_and_status_name_an_unread_commit_like_the_brief(self, repository, told, warnings):
+        repository.commit({"docs/limits.md": LIMIT.replace("five", "nine")})
+        (warning,) = warnings()
+        assert "was read at" in warning
+        assert told("brief")["warnings"] == [warning]
+        told("add", ".")
+        assert warnings() == []
+
+    def test_lint_and_status_name_cited_lines_that_were_edited(self, repository, told, warnings):
+        repository.write("docs/limits.md", LIMIT.replace("five", "nine"))
+        (warning,) = warnings()
+        assert warning.startswith("1 statement cites lines that have changed since they were read (docs/limits.md:3")
+        told("add", ".", "--worktree")
+        assert warnings() == []
+        repository.write("docs/limits.md", LIMIT)
+        told("add", ".", "--worktree")
+        assert warnings() == []
+
+    def test_lint_and_status_ignore_edits_of_other_lines(self, repository, warnings):
+        repository.write("docs/limits.md", f"{LIMIT}\nThe wait is doubled.\n")
+        assert warnings() == []
+
+
 def test_a_bare_repository_keeps_its_space_in_its_git_folder(repository, told, monkeypatch, tmp_path):
     repository.git("clone", "-q", "--bare", ".", str(tmp_path / "shared.git"))
     monkeypatch.chdir(tmp_path / "shared.git")

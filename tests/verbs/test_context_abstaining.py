@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from space_parts import decide, note, task
+from sources.git_scratch import Scratch
+from space_parts import all_of, decide, note, task
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import known_words
@@ -203,6 +204,18 @@ def test_a_task_that_names_a_node_is_never_refused(code):
     (centre,) = (identity for identity in made.ids if identity.startswith("node:"))
     known = task(code, "Ask the legal department first", links=[{"type": "about", "target": centre}])
     assert known in [item.object_id for item in context(code, FOREIGN).pack.items]
+
+
+def test_a_folder_of_code_in_a_task_counts_only_with_something_recorded_about_it(code, tmp_path):
+    files = {f"{folder}/f{at}.go": f"package {folder}\n" for folder in ("model", "config") for at in range(6)}
+    Scratch(tmp_path / "acme").commit(files)
+    code.ingest("repo", input={"path": str(tmp_path / "acme")})
+    question = "Which nationality had the model of Scott Derrickson?"
+    assert context(code, question).status == "empty"
+    assert code.query("search", input={"text": question}).warnings[0].startswith("No result answers")
+    (model,) = [item.id for item in all_of(code, "node") if item.name == "model"]
+    known = task(code, "Ask the legal department first", links=[{"type": "about", "target": model}])
+    assert known in [item.object_id for item in context(code, question).pack.items]
 
 
 def test_a_small_space_is_not_expected_to_know_many_words(space):

@@ -101,6 +101,15 @@ def test_erased_knowledge_is_gone_with_all_its_revisions(space, tmp_path):
     assert WORD not in every_read(space, known)
 
 
+@pytest.mark.parametrize(("scope", "seen"), [("/", True), ("/team", True), ("/team/api", True), ("/other", False)])
+def test_the_log_of_a_scope_shows_what_was_erased_from_it_elsewhere(space, scope, seen):
+    erased = note(space, PHRASE, origin="diary.md", scope="/team/api")["source_id"]
+    note(space, PHRASE, origin="other.md", scope="/other")
+    space.erase([erased])
+    changes = space.query("recent", scope=scope, options={"descend": True}).changes
+    assert [(one.id, one.title) for one in changes if one.event == "erased"] == ([(erased, "")] if seen else [])
+
+
 def test_what_rested_on_it_is_stale_and_named(filled):
     space, ids = filled
     receipt = space.erase([ids["source"]])

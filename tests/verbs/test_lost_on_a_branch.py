@@ -693,6 +693,19 @@ def test_merge_reports_other_evidence_that_changed(space, repository):
     assert "no longer contains 'Nine seconds.'" in explanation
 
 
+def test_page_names_lost_evidence_of_a_current_decision(space, repository):
+    known = space.decide("A call is tried three times", because=["README.md:1"]).id
+
+    def lost(**options):
+        return space.query("page", input={"id": known}, options=options).lost
+
+    before = space.engine.ledger.sequence()
+    assert lost() == ()
+    change_main(space, repository, {"retry.py": FIVE})
+    assert lost() == ("retry.py:3 changed",)
+    assert lost(as_of=before) == ()
+
+
 @pytest.mark.parametrize("again", ["decide", "replace"])
 def test_recorded_again_replaces_evidence_that_is_gone(space, repository, again):
     space.decide("A call is tried three times", because=["README.md:1"])

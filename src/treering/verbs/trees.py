@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from treering.core.characters import label
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import EvidenceRef, Lines, Segment, any_place_holds, find_lines
 from treering.core.filters import And, Compare
@@ -232,6 +233,23 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
     if here and (found := _read_here(maps, here, lookup)):
         return _of_work_tree(found[0], here, lookup)
     return None
+
+
+def unread_changes(engine: Engine, scope: str) -> tuple[str, ...]:
+    """Return a warning if the caller's work tree has changed since it was read: its commit, or cited lines."""
+    tree = tree_of(engine, scope, at="", past=False)
+    if tree is None or tree.warnings:
+        return tree.warnings if tree else ()
+    current = And((Compare("kind", "ne", "fact"), Compare("status", "eq", "active")))
+    selection = Selection(scope=scope, descend=True, types=("knowledge",), where=current)
+    items = [item for item in engine.ledger.select(selection, altered={}) if isinstance(item, Knowledge)]
+    notes = _notes_of_evidence(tree, on_all_branches(engine.ledger), items)[0].values() if items else ()
+    changed = [note for note in notes if note.startswith(CHANGED)]
+    if not changed:
+        return ()
+    those = counted_things(len(changed), "statement")
+    what = f"{those} cite{'s' if len(changed) == 1 else ''} lines that have changed since they were read"
+    return (f"{what} ({changed[0].removeprefix(CHANGED)}). Run: `treering add . --worktree`",)
 
 
 def branch_worked_on(engine: Engine, scope: str) -> str:

@@ -17,13 +17,16 @@ from treering.system.settings import Settings
 if TYPE_CHECKING:
     from treering.extensions.coding_agents import session_hooks
     from treering.surfaces import ingest_words
-    from treering.surfaces.cli import history
+    from treering.surfaces.cli import history, rendering
+    from treering.verbs import trees
     from treering.verbs.query import space_status
 else:
     history = LazyModule("treering.surfaces.cli.history")
     ingest_words = LazyModule("treering.surfaces.ingest_words")
+    rendering = LazyModule("treering.surfaces.cli.rendering")
     session_hooks = LazyModule("treering.extensions.coding_agents.session_hooks")
     space_status = LazyModule("treering.verbs.query.space_status")
+    trees = LazyModule("treering.verbs.trees")
 
 
 def status(
@@ -41,6 +44,7 @@ def status(
     address = chosen.address
     with opened(access) as space:
         state = space.perform(space_status.STATUS, options={"writes": writes})
+        warnings = trees.unread_changes(space.engine, "/")
         latest = [] if access.as_json or not writes else history.events(space, {}, "/", until_enough=writes)
     transcripts = len({one.transcript for one in session_hooks.waiting_transcripts(settings)})
     resident = how_it_is()
@@ -48,6 +52,7 @@ def status(
         "space": str(address),
         "why": chosen.why,
         **state.model_dump(mode="json"),
+        "warnings": warnings,
         "waiting_transcripts": transcripts,
         "resident": {name: float(value) for name, value in resident.items()} if resident else None,
     }
@@ -62,6 +67,7 @@ def status(
                 "To switch it off: TREERING_RESIDENT=0".format(**resident)
             )
         )
+    lines += rendering.render_warnings(warnings)
     if latest:
         lines += [line(""), line(("Latest:", "bold")), *history.render_events(latest, fenced=is_piped())]
     answer(access, facts, lines)

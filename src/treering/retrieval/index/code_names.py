@@ -58,6 +58,22 @@ def read_use(text: str) -> CodeUse | None:
     return CodeUse(how, module, name) if how and space and sign else None
 
 
+def is_distinctive(name: str) -> bool:
+    """Return whether a name has several words, so that members of the same name are probably the same."""
+    bare = name.strip("_$")
+    return "_" in bare or bare != bare.lower() != bare[:1].lower() + bare[1:]
+
+
+def member_of_unknown(family: str, use: CodeUse) -> CodeUse | None:
+    """Return what else a use may mean if its module does not define it; `None` if nothing.
+
+    In Go, a type has the methods of the types that it embeds, and calls of an interface reach other types.
+    """
+    member = use.name.rpartition(".")[2]
+    is_method = family == "go" and use.how == "calls" and use.module != ANYWHERE and member != use.name
+    return CodeUse("calls", ANYWHERE, f".{member}") if is_method and is_distinctive(member) else None
+
+
 HAS_HISTORY = "has_history"
 """A metadata key of repository maps that contain the commits that touched each file."""
 
@@ -287,6 +303,8 @@ def _use_names(family: str, path: str, written: str) -> tuple[str, ...]:
 def _names_of(file: CodeFile, use: CodeUse) -> Iterator[str]:
     if use.module == ANYWHERE:
         yield anywhere_name(file.family, use.name.lstrip(".").partition(".")[0])
+    elif other := member_of_unknown(file.family, use):
+        yield anywhere_name(file.family, other.name.lstrip("."))
     for module, name in used_from(file, use):
         if use.how == "imports":
             yield imports_name(file.family, module)

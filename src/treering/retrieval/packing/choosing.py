@@ -9,7 +9,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.passages import may_be_packed, passages_of
 from treering.retrieval.packing.citing import Citing
 from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, with_quotes, without_repeated
-from treering.retrieval.packing.task_results import COPIED, Attached, TaskResults
+from treering.retrieval.packing.task_results import COPIED, TaskResults
 from treering.retrieval.search.file_ranking import is_in_no_file
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.named_code import first_test_of
@@ -46,13 +46,11 @@ class Beliefs:
         return [*unique.values()][::-1]
 
 
-def candidates_of(
-    results: TaskResults, attached: Sequence[Attached], resting: Sequence[Knowledge], reach: Reach
-) -> Beliefs:
+def candidates_of(results: TaskResults, resting: Sequence[Knowledge], reach: Reach) -> Beliefs:
     """Return the knowledge found by its words, attached to a node in the task, or resting on its best files."""
     return Beliefs(
         [(hit.item, hit.score) for hit in results.about_task if hit.item],
-        [(item, 0.0) for one in attached for item in one.items],
+        [(item, 0.0) for one in results.attached for item in one.items],
         _about_files(_best_files(by_file(results.passages)), resting, results.known.idf, reach),
     )
 

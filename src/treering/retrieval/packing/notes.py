@@ -14,7 +14,7 @@ from treering.ports.passages import Reach
 from treering.retrieval import limits
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
-from treering.retrieval.packing.task_results import Attached, TaskResults
+from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
 from treering.retrieval.search.packing import ConflictNote, named_item, quoted
@@ -35,7 +35,6 @@ class PackNotes:
     """The notes that a pack may contain; its items decide which of them it does."""
 
     results: TaskResults
-    attached: Sequence[Attached] = ()
     files: Sequence[Hit] = ()
     """The passages found that are current in the caller's work tree."""
     rules: Sequence[tuple[str, str]] = ()
@@ -151,7 +150,7 @@ def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
     companions = _companions(packed, notes.files, results.histories)
     belonging = (
         f"{one.left_out} more belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
-        for one in notes.attached
+        for one in results.attached
         if one.left_out
     )
     code = _files_not_shown(packed, notes)

@@ -38,6 +38,11 @@ class Attached:
     """The most important first: constraints, open work, knowledge, completed work."""
     left_out: int = 0
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the node or one of the objects was recorded, and not copied by an adapter."""
+        return any(one.origin_channel != COPIED for one in (self.node, *self.items))
+
 
 @dataclass(frozen=True)
 class TaskResults:
@@ -50,8 +55,8 @@ class TaskResults:
     withdrawn: tuple[Withdrawn, ...]
     known: KnownWords
     """The words of the task that occur here."""
-    nodes: tuple[Node, ...]
-    """Nodes that the task names."""
+    attached: tuple[Attached, ...]
+    """The nodes that the task names, with their objects."""
     histories: tuple[CommitHistory, ...]
     """The commits of the repositories in reach."""
     altered: Mapping[str, str]

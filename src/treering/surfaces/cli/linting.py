@@ -31,7 +31,7 @@ def render_lint(space: Space, reports: Sequence[Report], access: Access) -> Iter
         findings = findings_in_order(lint_reports)
         note_places(space.address, [next(iter(one.ids), "") for one in findings])
         yield from render_findings(lint_reports, verbose=access.verbose)
-        yield from render_warnings([warning for one in lint_reports for warning in one.warnings])
+        yield from render_warnings([*dict.fromkeys(warning for one in lint_reports for warning in one.warnings)])
     for report in reports:
         if report not in lint_reports:
             yield from render(report, fenced=is_piped(), verbose=access.verbose, ledger=space.engine.ledger)

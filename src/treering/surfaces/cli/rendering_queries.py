@@ -139,6 +139,12 @@ def render_expanded(report: "ExpandReport", *, fenced: bool) -> Iterator[Indente
         yield line(("not found: ", "red"), identity)
 
 
+def _with_fate(place: str, lost: Sequence[str]) -> str:
+    """Return a cited place, and whether it changed or was removed."""
+    fate = next((one.removeprefix(f"{place} ") for one in lost if one.startswith(f"{place} ")), "")
+    return f"{place} ({fate})" if fate else place
+
+
 def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) -> Iterator[IndentedLine]:
     """Show one object: the text of a source, or fields and evidence; then references to it, and its history.
 
@@ -160,13 +166,14 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
     texts = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
     rows = [(name.replace("_", " "), text) for name, text in texts.items() if text != report.title or verbose]
+    places = [_with_fate(place, report.lost) for place in report.evidence]
     if fenced or not report.quotes:
-        rows += [("based on", ", ".join(report.evidence))] if report.evidence else []
+        rows += [("based on", ", ".join(places))] if places else []
     if fenced and rows:
         yield line(fence("\n".join(f"{name}: {value}" for name, value in rows), origin=report.title), indent=2)
     else:
         yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in rows)
-    for place, words in zip(report.evidence, report.quotes, strict=False):
+    for place, words in zip(places, report.quotes, strict=False):
         if fenced:
             yield line(fence(words, origin=place), indent=2)
         else:

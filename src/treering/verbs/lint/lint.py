@@ -1,13 +1,14 @@
 """The verb `lint`: find drift and repair it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Literal
 
 from pydantic import Field
 
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.policy import needs_review
 from treering.core.writing.draft import ObjectChange, changes_of
@@ -21,10 +22,11 @@ from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
 from treering.verbs.lint.survey import Finding, Rule, Survey, run
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.trees import views_of
+from treering.verbs.trees import unread_changes, views_of
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _APPLY = "The index differs: run again with options.apply."
+_LEFT_OUT = "Left out: {} of objects that another fix changes. Run repair again."
 _NOT_REPAIRED = "The space does not verify, so nothing was repaired. Run lint audit at the scope / to see what differs."
 
 
@@ -91,12 +93,13 @@ class RepairReport(Report):
 def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport:
     """Show or apply the fixes of findings; a failed one does not stop the others.
 
+    Of fixes that change the same object, only the first is shown or applied.
     With `apply`, erased content that was in use by other processes is overwritten, too.
     """
     findings, seen = _findings(call, _every_rule(), given, whole_space=True)
     # An altered object is no reason to change others.
     fixable = [] if seen.altered else [finding for finding in findings if finding.fix][: options.limit]
-    repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
+    repairs, left_out = _repairs(call, fixable, apply=options.apply)
     if any(one.outcome == "applied" for one in repairs):
         call.engine.vectoriser.start()
     failed = sum(one.outcome == "failed" for one in repairs)
@@ -109,10 +112,11 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
         warnings=(
             *_unknown_silenced(call),
             *([_NOT_REPAIRED] if seen.altered else []),
+            *([_LEFT_OUT.format(counted_things(left_out, "fix"))] if left_out else []),
             *(f"Not yet overwritten after an erasure: {what}." for what in left),
         ),
         ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
-        repairs=repairs,
+        repairs=tuple(repairs),
     )
 
 
@@ -175,7 +179,7 @@ def _lint(
         ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
         findings=shown,
         counts=Counter(one.rule for one in findings),
-        warnings=_unknown_silenced(call),
+        warnings=(*_unknown_silenced(call), *unread_changes(call.engine, call.scope)),
         silenced=call.engine.ledger.policy.silenced_rules,
     )
 
@@ -234,6 +238,22 @@ def _unknown_silenced(call: Call) -> tuple[str, ...]:
     return tuple(
         f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _every_rule()
     )
+
+
+def _repairs(call: Call, findings: Sequence[Finding], *, apply: bool) -> tuple[list[Repair], int]:
+    """Show or apply fixes. Also returns the number left out, because an earlier one changes the same object."""
+    repairs: list[Repair] = []
+    changed: set[str] = set()
+    left_out = 0
+    for finding in findings:
+        ids = {getattr(one, name) for one in finding.fix for name in ("id", "into") if hasattr(one, name)}
+        if not changed.isdisjoint(ids):
+            left_out += 1
+            continue
+        repairs.append(_repair(call, finding, apply=apply))
+        if repairs[-1].outcome != "failed":
+            changed |= ids
+    return repairs, left_out
 
 
 def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:

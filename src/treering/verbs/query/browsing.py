@@ -19,7 +19,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
-from treering.verbs.evidence.cited import cited_words
+from treering.verbs.evidence.cited import cited_words, lost_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
@@ -30,7 +30,7 @@ from treering.verbs.query.flagged import flagged
 from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions, selection_of
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.short_ids import full_id, is_short_id
 from treering.verbs.trees import maps_of
 
@@ -149,6 +149,11 @@ class PageReport(Report):
         exclude_if=lambda quotes: not quotes,
         description="The beginning of the cited words, in the order of `evidence`; data.",
     )
+    lost: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda lost: not lost,
+        description="Places of `evidence` that changed or were removed, such as `README.md:5-11 changed`.",
+    )
 
     @property
     def is_view(self) -> bool:
@@ -183,7 +188,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     links = ledger.links(item.id, as_of=moment)
     ends = list({end: None for link in links[:_MOST_REFERRERS] for end in (link.source, link.target) if end != item.id})
     linked = ledger.heads(ends, as_of=moment) if ends else {}
-    cited = cited_words(ledger, item, call.tree.view if call.tree else None)
+    tree = call.tree.view if call.tree else None
+    cited = cited_words(ledger, item, tree)
+    lost = lost_places(on_all_branches(ledger), item, tree) if moment is None else ()
     quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
         verb="query",
@@ -214,6 +221,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         text=cut_to_tokens(part.quote, budget) if part else "",
         evidence=tuple(cited),
         quotes=quotes,
+        lost=lost,
     )
 
 

@@ -12,14 +12,13 @@ from treering.ports.runtime import fresh_id
 from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items, passage_order
 from treering.retrieval.packing.fitting import fit
 from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lines
-from treering.retrieval.packing.task_results import Attached, TaskResults
+from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
-from treering.verbs.query.attached import attached_to
 from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.code_links import code_links
 from treering.verbs.query.referring import knowledge_on
@@ -105,17 +104,15 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         adjusting=feedback_for(call, given.task) if options.as_of is None else None,
     )
     altered: Altered = dict(results.altered)
-    attached = attached_to(call.engine.ledger, results.nodes, reach, altered)
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
     rules = rule_lines(active_constraints(call, reach, altered), reach)
-    items = _items(call, results, attached, tree_notes, reach, altered)
+    items = _items(call, results, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
     finder = code_links()
     names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
     notes = PackNotes(
         results,
-        attached,
         files=[hit for hit in results.files if names_files and hit.head.key not in tree_notes],
         rules=rules,
         warnings=lag_warning(question.lag),
@@ -158,7 +155,6 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
 def _items(
     call: Call,
     results: TaskResults,
-    attached: list[Attached],
     tree_notes: Mapping[int, str],
     reach: Reach,
     altered: Altered,
@@ -173,7 +169,7 @@ def _items(
         return passages
     cited = [hit.head.object_id for hit in results.passages if hit.head.object_id in results.sources.resting]
     resting = knowledge_on(call, cited, altered)
-    candidates = candidates_of(results, attached, resting, reach)
+    candidates = candidates_of(results, resting, reach)
     citing = read_citing(call, candidates.items, reach, altered)
     noted = notes_on(call, candidates.items)
     replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}

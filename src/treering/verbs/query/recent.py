@@ -18,7 +18,7 @@ from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING, Compare
 from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
 from treering.core.scope import is_within
-from treering.ports.ledger import Altered, Head, Selection, head_of
+from treering.ports.ledger import Altered, Head, Ledger, Selection, head_of
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone, Window, is_day
 from treering.verbs.current_objects import current_objects
@@ -289,11 +289,16 @@ def _changes(
 ) -> Iterator[tuple[AuditEvent, Head]]:
     """Return the events of the window about objects in sight, newest first, with the heads of those objects.
 
-    An erasure is in sight at the scope of its patch and above: the scopes of the erased objects are not known anymore.
+    The scope of an erased object is unknown: its erasure is in sight at and above the scopes of all patches that wrote
+    or erased it.
     The log is read backwards in growing batches: the window may contain all of it.
     """
     ledger = call.engine.ledger
-    scope_of_erasure = cache(partial(scope_of_patch, whole(ledger)))
+    scope_of = cache(partial(scope_of_patch, whole(ledger)))
+
+    def is_seen(scope: str) -> bool:
+        return scope == call.scope or (options.descend and is_within(scope, call.scope))
+
     since, until = window
     about = _about(call, given.about)
     moment = options.moment(call.engine.time_zone)
@@ -305,16 +310,22 @@ def _changes(
         events = [one for one in whole(ledger).events(after=before, limit=last - before) if _within(one, since, until)]
         heads = ledger.heads((event.target for event in events), as_of=moment)
         for event in reversed(events):
-            head = heads.get(event.target)
-            if event.event_type == ERASED:
-                scope = scope_of_erasure(event.patch_id)
-                is_seen = scope == call.scope or (options.descend and is_within(scope, call.scope))
-                head = _head_of_erased(event, scope) if is_seen else None
             if about is not None and event.target not in about:
                 continue
+            head = heads.get(event.target)
+            if event.event_type == ERASED:
+                scopes = map(scope_of, _patches_of_erased(whole(ledger), event))
+                scope = next((one for one in scopes if is_seen(one)), None)
+                head = None if scope is None else _head_of_erased(event, scope)
             if head and (not given.types or head.type in given.types):
                 yield event, head
         last, at_once = before, min(2 * at_once, _MAX_EVENTS_PER_BATCH)
+
+
+def _patches_of_erased(ledger: Ledger, erasure: AuditEvent) -> Iterator[str]:
+    """Yield the ids of the patches that erased and wrote an object."""
+    yield erasure.patch_id
+    yield from (event.patch_id for event in ledger.events_of(erasure.target))
 
 
 def _head_of_erased(event: AuditEvent, scope: str) -> Head:

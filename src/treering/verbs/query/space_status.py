@@ -1,7 +1,7 @@
 """The status of a space for people: contents, backlog, stale objects and latest changes."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from pydantic import Field
@@ -16,6 +16,8 @@ _COUNTED = ("source", "knowledge", "work_item", "activity", "node")
 _MAX_WAITING_SHOWN = 1_000
 _PACE = "pace of vectors"
 """The id of the row with the pace of embedding. Its scope is null: it covers the whole space."""
+_EARLIER_VECTORS = 500
+"""The maximum weight of earlier processes in the pace of the current one."""
 
 
 class SpaceStatusOptions(Value):
@@ -41,7 +43,7 @@ class VectorWork(Value):
 
     process: int
     minutes_left: float | None
-    """At the pace of the last background process; `None` before it is known."""
+    """At the pace of the latest background processes; `None` before it is known."""
 
 
 class SpaceProtection(Value):
@@ -108,9 +110,19 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     )
 
 
-def note_pace(engine: Engine, made: int, seconds: float) -> None:
-    """Save the number of vectors that a background process made, and the seconds that it took."""
-    engine.jobs.save(_PACE, {"scope": None, "made": made, "seconds": seconds})
+def pace_notes(engine: Engine) -> Callable[[int, float], None]:
+    """Return a function that saves the vectors that a background process has made so far, and its seconds.
+
+    They are added to earlier ones: the first vectors of a process take longest, because it loads the model.
+    """
+    earlier = engine.jobs.find(_PACE) or {"made": 0, "seconds": 0.0}
+    share = min(1.0, _EARLIER_VECTORS / max(earlier["made"], 1))
+
+    def note(made: int, seconds: float) -> None:
+        total = {"made": made + share * earlier["made"], "seconds": seconds + share * earlier["seconds"]}
+        engine.jobs.save(_PACE, {"scope": None, **total})
+
+    return note
 
 
 def _vector_work(call: Call, pending: int) -> VectorWork | None:
@@ -121,7 +133,7 @@ def _vector_work(call: Call, pending: int) -> VectorWork | None:
 
 
 def minutes_left(engine: Engine, pending: int) -> float | None:
-    """Return the minutes that `pending` vectors take at the pace of the last background process; `None` if unknown."""
+    """Return the minutes that `pending` vectors take at the pace of background processes; `None` if unknown."""
     pace = engine.jobs.find(_PACE)
     return pending * pace["seconds"] / pace["made"] / 60 if pace and pace["made"] else None
 

@@ -26,7 +26,7 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import names_written
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
-from treering.verbs.query.attached import named_nodes
+from treering.verbs.query.attached import attached_to, named_nodes
 from treering.verbs.reading import note_recalled
 
 _WITHDRAWN = ("stale", "superseded")
@@ -76,14 +76,19 @@ def search_for_task(
         if isinstance(item, Knowledge) and _is_about(item, question)
     ]
     names = frozenset(names_written(question.text))
-    is_named = nodes or definitions or any(mentions_name(hit, names) for hit in beliefs.hits)
+    attached = attached_to(call.engine.ledger, nodes, reach, altered)
+    is_named = (
+        definitions
+        or any(one.is_recorded for one in attached)
+        or any(mentions_name(hit, names) for hit in beliefs.hits)
+    )
     return TaskResults(
         question=question,
         sources=sources,
         beliefs=beliefs,
         withdrawn=(*withdrawn, *expired),
         known=known,
-        nodes=tuple(nodes),
+        attached=tuple(attached),
         histories=tuple(histories),
         altered={**sources.altered, **beliefs.altered, **altered},
         judgement=Judgement.of(known, question, sources, beliefs, answered=bool(is_named)),

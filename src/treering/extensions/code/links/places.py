@@ -19,6 +19,9 @@ PUBLISHED = frozenset({"go", "js", "rs"})
 _ROOTS = frozenset({"", "/", "/src", "/lib", "/python", "/source"})
 """Folders that modules are usually named relative to."""
 _MOST_MANIFESTS = 50
+_FIXTURE = re.compile(
+    r"(?:^|/)(?:testdata|(?:tests?|__tests__|specs?)/(?:[^/]+/)*(?:[^/]+[-_])?(?:data|fixtures?|syntax|corpus)(?:[-_][^/]+)?)/"
+)
 _ENTRIES = ("", "/src", "/src/main", "/lib", "/source")
 
 
@@ -34,6 +37,11 @@ class CodePlace:
     def is_test(self) -> bool:
         """Whether the file is a test, by its path."""
         return is_test_path(self.file.path)
+
+    @property
+    def is_fixture(self) -> bool:
+        """Whether the file is data that tests read, by its folder."""
+        return _FIXTURE.search(self.file.path) is not None
 
 
 def place_of(head: PassageHead, family: str) -> CodePlace | None:

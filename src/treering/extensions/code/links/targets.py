@@ -26,6 +26,7 @@ from treering.retrieval.index.code_names import (
     How,
     definition_name,
     last_name,
+    member_of_unknown,
     module_name,
     package_name,
     read_use,
@@ -106,7 +107,8 @@ def _resolve(search: _Search, uses: Sequence[_Use]) -> Steps[dict[str, _Resolved
     family = search.family
     modules = {module for use in uses for module, _ in use.meanings}
     names = [*(module_name(family, module) for module in modules if not module.startswith("@"))]
-    names += [last_name(family, use.use.name) for use in uses if use.use.module == ANYWHERE]
+    unknown = (use.use if use.use.module == ANYWHERE else member_of_unknown(family, use.use) for use in uses)
+    names += [last_name(family, use.name) for use in unknown if use]
     names += [last_name(family, _first(use.use.name)) for use in uses if use.use.module == ANYWHERE]
     names += [package_name(family)] if family in PUBLISHED else []
     found: PassagesFound = yield PassageRequest((), search.reach, named=tuple(dict.fromkeys(names)))
@@ -164,13 +166,16 @@ class _Resolver:
     def resolve(self, use: _Use, ways: Sequence[tuple[CodePlace, str]], defined: PassagesFound) -> _Resolved:
         """Return the definition of a use in a module, or else the module that matches most of its name."""
         if use.use.module == ANYWHERE:
-            return self._anywhere(use)
+            return self._anywhere(use, use.use.name)
         family, root = self.search.family, self.search.root
+        member = member_of_unknown(family, use.use)
         for place, name in ways:
             for part in filter(None, (name, _first(name))):
                 definitions = places_in(defined, definition_name(family, place.file.module, part), family, root)
                 if definitions:
                     return _Resolved(use, place, part, definitions[0])
+                if member and (other := self._anywhere(use, member.name)).definition:
+                    return other
         if not ways or use.use.module == OWN:  # a name that the own package lacks is a part of the language
             return _Resolved(use, None, "", None)
         return _Resolved(use, *min(ways, key=lambda way: len(way[1])), None)
@@ -192,9 +197,8 @@ class _Resolver:
             return frozenset()
         return package_folders(self.names, files, self.search.root)
 
-    def _anywhere(self, use: _Use) -> _Resolved:
+    def _anywhere(self, use: _Use, name: str) -> _Resolved:
         """Resolve a name of unknown origin to the only definition with this name, apart from tests."""
-        name = use.use.name
         for one in dict.fromkeys((name, _first(name.lstrip(".")))):
             places = places_in(self.names, last_name(self.search.family, one), self.search.family, self.search.root)
             if use.asking.path not in {place.file.path for place in places if place.is_test}:

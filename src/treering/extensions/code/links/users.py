@@ -28,6 +28,7 @@ from treering.retrieval.index.code_names import (
     anywhere_name,
     imports_name,
     last_name,
+    member_of_unknown,
     module_name,
     package_name,
     read_use,
@@ -170,13 +171,28 @@ class _Meaning:
     sole: frozenset[str]
     """Names that only the subject has."""
 
-    def name(self, place: CodePlace, use: CodeUse) -> str | None:
-        """Return the name of the subject that a use means, empty for the module; `None` for other uses."""
+    def name(self, place: CodePlace, use: CodeUse) -> tuple[str, bool] | None:
+        """Return the name of the subject that a use means, empty for the module, and whether it is sure.
+
+        `None` for other uses.
+        """
+        name = self._unsure_name(place, use) if use.module == ANYWHERE else self._named_name(place, use)
+        if name is not None:
+            return name, use.module != ANYWHERE or name in self.sole
+        other = member_of_unknown(self.names.file.family, use)
+        if other and not self._is_of_another(place, use):
+            return self.name(place, other)
+        return None
+
+    def _unsure_name(self, place: CodePlace, use: CodeUse) -> str | None:
+        if place.is_fixture:
+            return None  # its own names are the same by chance
+        names = self.sole if self.names.subject.whole or place.is_test else self.names.wanted
+        last = use.name.lstrip(".").partition(".")[0]
+        return next((one for one in names if one.rpartition(".")[2] == last), None)
+
+    def _named_name(self, place: CodePlace, use: CodeUse) -> str | None:
         subject = self.names.subject
-        if use.module == ANYWHERE:
-            names = self.sole if subject.whole or place.is_test else self.names.wanted
-            last = use.name.lstrip(".").partition(".")[0]
-            return next((one for one in names if one.rpartition(".")[2] == last), None)
         for module, name in used_from(place.file, use):
             if self._is_module(module, place):
                 if use.name == "*" and not subject.whole:
@@ -187,6 +203,18 @@ class _Meaning:
                 if subject.whole and (not name or use.how == "imports"):
                     return name
         return None
+
+    def _is_of_another(self, place: CodePlace, use: CodeUse) -> bool:
+        """Return whether a use means a method that a type defines itself, or one of a type in another repository."""
+        family, root = place.file.family, self.names.subject.root
+        modules = [
+            module
+            for spelled, _ in used_from(place.file, use)
+            for module in (self.packages.modules(spelled) if spelled.startswith("@") else [spelled])
+        ]
+        same = places_in(self.found, last_name(family, use.name), family, root)
+        is_defined = any(one.file.module in modules and _defines(one, use.name) for one in same)
+        return is_defined or (not modules and bool(self.packages.folders))
 
     def _is_module(self, module: str, place: CodePlace) -> bool:
         file = self.names.file
@@ -221,11 +249,13 @@ def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeU
     if segment is None or (is_own and subject.whole):
         return None
     for use in _uses_of(segment, subject):
-        name = meaning.name(place, use)
+        name, sure = meaning.name(place, use) or (None, False)
         if name is not None and not (is_own and _defines(place, name)):
             last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-            sure = use.module != ANYWHERE or name in meaning.sole
-            return CodeUser(place, use.how, name, line_of(segment, last_part), segment, sure)
+            # In Go, a call of a method only uses its type.
+            of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
+            how: Relation = "uses" if of_member and use.how == "calls" else use.how
+            return CodeUser(place, how, name, line_of(segment, last_part), segment, sure)
     return None
 
 

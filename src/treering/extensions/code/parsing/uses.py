@@ -8,13 +8,14 @@ determined later (`retrieval.index.code_names`).
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tree_sitter import Node
 
+from treering.extensions.code.parsing.go_variables import variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
-from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, read_use
+from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, is_distinctive, read_use
 
 Use = tuple[int, str]
 """A line, from 1, and a use in the form of `CodeUse.written`."""
@@ -71,14 +72,14 @@ def code_uses(
 
     `imports` have the first and last lines of their statements, from 1.
     """
-    file = _File(language, [one for _, _, one in imports], defined)
+    file = _File(language, data, [one for _, _, one in imports], defined)
     stated = [
         (first, CodeUse("imports", one.module, one.name).written())
         for first, _, one in imports
         if not is_standard(language, one.module)
     ]
     lines = frozenset(line for first, last, _ in imports for line in range(first, last + 1))
-    named = _named(file, data, root, lines)
+    named = _named(file, root, lines)
     return tuple(sorted({**dict.fromkeys(stated), **dict.fromkeys(named)})[:MOST_USES])
 
 
@@ -114,8 +115,18 @@ class _File:
     """The meaning of the names in one file."""
 
     language: str
+    data: bytes
     imports: Sequence[ImportedName]
     defined: Sequence[Defined]
+    types: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    """The types of variables in Go, by the number of the definition that contains them."""
+    methods: dict[tuple[int, str], str | None] = field(default_factory=dict)
+    """The calls of methods of variables in Go, by the same number and the variable with the method."""
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The first byte of each line, and the end of the file."""
+        return [0, *(match.end() for match in re.finditer(rb"\n", self.data)), len(self.data)]
 
     @cached_property
     def aliases(self) -> Mapping[str, ImportedName]:
@@ -155,6 +166,8 @@ class _File:
         """Return a use at its line; the class of a use of an own member is only known there."""
         if _INSTANCE not in written:
             return written
+        if self.language == "go":
+            return self._method(written, bisect_right(self.starts, line) - 1)
         use = read_use(written)
         own = self.own_member(line, use.name) if use else ""
         resolved = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
@@ -181,7 +194,7 @@ class _File:
         head, last = parts[0], parts[-1]
         if not head or not last:
             return _member(last, called=called)
-        if head in _INSTANCES and len(parts) > 1:
+        if head in _INSTANCES and len(parts) > 1 and self.language != "go":
             return CodeUse(how, _INSTANCE, parts[1]) if len(parts) == 2 else _member(last, called=called)
         if head in self.heads:
             return self._imported(parts, how)
@@ -189,7 +202,27 @@ class _File:
             return _at_path(parts, how)
         if head in self.names:
             return CodeUse(how, OWN, ".".join(parts)) if called or head[0].isupper() else None
+        if self.language == "go" and called and len(parts) == 2 and head[0].islower():
+            return CodeUse(how, _INSTANCE, ".".join(parts))
         return self._elsewhere(parts, how, called=called)
+
+    def _method(self, written: str, at: int) -> str | None:
+        """Return the call of a method of a variable in a definition in Go."""
+        if (at, written) not in self.methods:
+            variable, _, method = written.rpartition("#")[2].partition(".")
+            package, dot, name = self._types_in(at).get(variable, "").rpartition(".")
+            if package in self.heads:
+                use = self._imported((package, name, method), "calls")
+            else:
+                use = CodeUse("calls", OWN, f"{name}.{method}") if name and not dot else _member(method, called=True)
+            self.methods[at, written] = use.written() if use else None
+        return self.methods[at, written]
+
+    def _types_in(self, at: int) -> Mapping[str, str]:
+        if at not in self.types:
+            start, end = (self.defined[at].start, self.defined[at].end) if at >= 0 else (1, 0)
+            self.types[at] = variable_types(self.data[self.line_starts[start - 1] : self.line_starts[end]])
+        return self.types[at]
 
     def _imported(self, parts: Sequence[str], how: How) -> CodeUse | None:
         for count in range(len(parts), 0, -1):
@@ -226,9 +259,7 @@ _INSTANCE = "\0"
 
 def _member(name: str, *, called: bool) -> CodeUse | None:
     """Return the use of a member of an unknown object, if its name is distinctive."""
-    bare = name.strip("_$")
-    telling = "_" in bare or bare != bare.lower() != bare[:1].lower() + bare[1:]
-    return CodeUse("calls", ANYWHERE, f".{name}") if called and telling else None
+    return CodeUse("calls", ANYWHERE, f".{name}") if called and is_distinctive(name) else None
 
 
 def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
@@ -237,9 +268,9 @@ def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
     return CodeUse(how, "::".join(parts[:first]), ".".join(parts[first:])) if first else None
 
 
-def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iterator[Use]:
+def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     """Yield the uses in a text, outside of comments, strings and imports."""
-    line_starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
+    data, line_starts = file.data, file.line_starts
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used

@@ -102,16 +102,16 @@ def _work_quietly(space: "Space") -> None:
     """Embed pending passages if no other process does, at a low priority. Stops in the normal way on SIGTERM."""
     from treering.models.vectoriser import EMBEDDING
     from treering.ports.runtime import VECTORS
-    from treering.verbs.query.space_status import note_pace
+    from treering.verbs.query.space_status import pace_notes
 
     engine, lag = space.engine, space.engine.index.vectors.lag()
     if not ((lag.pending or lag.behind) and engine.leases.holder(VECTORS) is None):
         return
-    begun, ready = engine.clock.elapsed(), lag.total - lag.pending
+    begun, ready, note_pace = engine.clock.elapsed(), lag.total - lag.pending, pace_notes(engine)
 
     def note(what: str, done: int, _total: int | None) -> None:
         if what == EMBEDDING:
-            note_pace(engine, done - ready, engine.clock.elapsed() - begun)
+            note_pace(done - ready, engine.clock.elapsed() - begun)
 
     with terminable():
         engine.vectoriser.work_alone(note)
