@@ -26,7 +26,6 @@ from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Lag, TextRequest
 from treering.retrieval.index.rounds import lag_of
-from treering.stores.rows.read_checks import ReadChecks
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.testing.index_contract import EMBEDDER
@@ -294,7 +293,7 @@ def test_names_are_found_through_an_index_by_a_role_that_row_level_security_hold
         owner.execute("ANALYZE treering.objects")
     with space.read() as transaction:
         assert not transaction.first("SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user")
-        snapshot = PostgresSnapshot(transaction, ReadChecks(), Policy())
+        snapshot = PostgresSnapshot(transaction, ledger._parts)
         [plan] = plans_of(monkeypatch, lambda: ask(snapshot))
     found_by = [line for line in plan.splitlines() if "Index Cond" in line]
     assert any(all(f"{name} " in line for name in names) for line in found_by), plan

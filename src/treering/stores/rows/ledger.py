@@ -32,13 +32,12 @@ from treering.ports.ledger import (
     selects,
 )
 from treering.ports.ledger_writes import LedgerWrites, ReadRevision, changes_in
-from treering.ports.runtime import Clock, collecting_seldom
+from treering.ports.runtime import collecting_seldom
 from treering.stores.rows.damage import rows_of
 from treering.stores.rows.ledger_log import LedgerLog
 from treering.stores.rows.objects import StoredObjects
-from treering.stores.rows.read_checks import ReadChecks
 from treering.stores.rows.records import events_in_batches, records_of
-from treering.stores.rows.session import LedgerSession
+from treering.stores.rows.session import LedgerParts, LedgerSession
 from treering.stores.rows.verification import LedgerRows
 
 T = TypeVar("T")
@@ -188,35 +187,31 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     """`ports.ledger.Ledger` over a database. Followers are updated in the same transactions.
 
     `read` and `write` open a transaction, `ask` one for a single query, `read_whole` one for long reads that do not
-    block others. `snapshot` returns the reads of a transaction, `rows` all of its rows. `policy` is the default policy
-    of a space without one.
+    block others. `snapshot` returns the reads of a transaction, `rows` all of its rows.
     """
 
     def __init__(
         self,
         place: str,
+        parts: LedgerParts[T],
         *,
         read: Callable[[], AbstractContextManager[T]],
         write: Callable[[], AbstractContextManager[T]],
         read_whole: Callable[[], AbstractContextManager[T]],
-        snapshot: Callable[[T, ReadChecks, Policy], Snapshot],
+        snapshot: Callable[[T, LedgerParts[T]], Snapshot],
         rows: Callable[[T], LedgerRows],
-        clock: Clock,
-        policy: Policy | None,
         anchor: AnchorStore | None,
         ask: Callable[[], AbstractContextManager[T]] | None = None,
     ) -> None:
         self._place = place
+        self._parts = parts
         self._hold = read
         self._hold_to_ask = ask or read
         self._hold_to_write = write
         self._hold_whole = read_whole
         self._snapshot = snapshot
         self._rows = rows
-        self._clock = clock
-        self._default_policy = policy or Policy()
         self._anchor = anchor
-        self._checks = ReadChecks()
 
     @property
     def policy(self) -> Policy:
@@ -377,7 +372,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def _read(self, *, once: bool = False) -> Iterator[Snapshot]:
         """Open a snapshot, and report damaged rows as `Corrupt`. `once`: for a single query."""
         with rows_of("the ledger"), (self._hold_to_ask if once else self._hold)() as transaction:
-            yield self._snapshot(transaction, self._checks, self._default_policy)
+            yield self._snapshot(transaction, self._parts)
 
     @contextmanager
     def _writing(self) -> Iterator[LedgerSession[T]]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from treering.ports.index import Change
 from treering.ports.ledger import Record
 from treering.ports.runtime import Clock, fresh_id, fresh_salt
 from treering.stores.rows.ledger_log import LedgerLog
+from treering.stores.rows.read_checks import ReadChecks
 from treering.stores.rows.records import changes_of
 
 T = TypeVar("T")
@@ -38,25 +40,25 @@ class Follower(Protocol[T_contra]):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerParts(Generic[T]):
+    """The parts that all transactions of a ledger share."""
+
+    clock: Clock
+    policy: Policy
+    """The policy of a space whose audit log contains none."""
+    followers: Sequence[Follower[T]]
+    checks: ReadChecks = field(default_factory=ReadChecks)
+
+
 class LedgerSession(ImportSession[Record], ABC, Generic[T]):
     """`core.writing.transaction.Session` over one database transaction. At its end, followers apply its changes."""
 
-    def __init__(
-        self,
-        transaction: T,
-        view: View,
-        log: LedgerLog,
-        *,
-        clock: Clock,
-        policy: Policy,
-        followers: Sequence[Follower[T]],
-    ) -> None:
+    def __init__(self, transaction: T, view: View, log: LedgerLog, parts: LedgerParts[T]) -> None:
         self._view = view
-        self._default_policy = policy
         self._transaction = transaction
         self._log = log
-        self._clock = clock
-        self._followers = followers
+        self._parts = parts
         self._changes: list[Change] = []
 
     @property
@@ -84,19 +86,19 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
     @property
     def default_policy(self) -> Policy:
         """The policy of a space whose audit log contains none."""
-        return self._default_policy
+        return self._parts.policy
 
     def now(self) -> datetime:
         """Return the current time."""
-        return self._clock.now()
+        return self._parts.clock.now()
 
     def fresh_id(self, kind: str) -> str:
         """Create the id of a new object or patch."""
-        return fresh_id(kind, self._clock)
+        return fresh_id(kind, self._parts.clock)
 
     def fresh_salt(self) -> str:
         """Create a salt."""
-        return fresh_salt(self._clock)
+        return fresh_salt(self._parts.clock)
 
     def record(self, patch_id: str) -> PatchRecord | None:
         """Return the record of a patch, or `None`."""
@@ -160,7 +162,7 @@ class LedgerSession(ImportSession[Record], ABC, Generic[T]):
 
     def finish(self) -> None:
         """Apply the changes to followers, at the end of the transaction."""
-        for follower in self._followers if self._changes else ():
+        for follower in self._parts.followers if self._changes else ():
             follower.follow(self._transaction, self._changes)
 
     @abstractmethod

@@ -44,19 +44,37 @@ def is_under_way(read_state: Callable[[str], int], version: int) -> bool:
     return read_state(TARGET) == version and not read_state(VERSION)
 
 
-class Replay(ABC):
+T = TypeVar("T")
+
+AtOnce = Callable[[T, Mapping[int, str]], None]
+"""Embeds texts, by number, in the transaction that writes them."""
+
+
+class Replay(ABC, Generic[T]):
     """Creates passages from the histories of objects, in one transaction or in steps between which reads continue.
 
     In a rebuild in steps, an object either waits and has no passages, or all of its history has been applied. A change
     to a waiting object applies all of its history. Writes are therefore searchable at once, and the result equals a
     rebuild in one transaction.
+
+    `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
     """
 
     version: ClassVar[int]
     """Incremented when passages or the analysis of text change. An older space is rebuilt when it is opened."""
 
-    def __init__(self, extractor: Extractor) -> None:
+    def __init__(
+        self,
+        transaction: T,
+        extractor: Extractor,
+        *,
+        at_once: AtOnce[T] | None = None,
+        carried: "CarriedIndex[T] | None" = None,
+    ) -> None:
+        self.transaction = transaction
         self.extractor = extractor
+        self._at_once = at_once
+        self._carried = carried
 
     def is_made(self) -> bool:
         """Return whether this version and this extractor created the passages or are creating them."""
@@ -222,14 +240,11 @@ class Replay(ABC):
         """Delete texts without a passage, with their vectors; return the number of passages."""
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class IndexUpkeep(Generic[T]):
     """`ports.index.Upkeep` over a database. `read` and `write` open a transaction, `read_whole` one for long checks."""
 
-    replay: Callable[[T], Replay]
+    replay: Callable[[T], Replay[T]]
     read: Callable[[], AbstractContextManager[T]]
     write: Callable[[], AbstractContextManager[T]]
     read_whole: Callable[[], AbstractContextManager[T]]
@@ -339,7 +354,7 @@ class FollowingIndex(ABC, Generic[T]):
             return self._kept_ties(transaction, parts) if self.replay(transaction).is_made() else {}
 
     @abstractmethod
-    def replay(self, transaction: T, /) -> Replay:
+    def replay(self, transaction: T, /) -> Replay[T]:
         """Return the replay for a transaction."""
 
     def is_prepared(self, transaction: T, /) -> bool:

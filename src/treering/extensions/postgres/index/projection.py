@@ -3,7 +3,7 @@
 The current rows of all changes are read together; changes are collected, and written in one statement per table.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.canonical import render_time
@@ -36,7 +36,7 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
-from treering.stores.rows.upkeep import SHOWN, CarriedIndex
+from treering.stores.rows.upkeep import SHOWN, AtOnce, CarriedIndex
 
 _TYPES = {"position": "integer", "live": "boolean"}
 _PASSAGE = (
@@ -67,33 +67,17 @@ _UNUSED_SCOPES = (
     "DELETE FROM passage_scopes s WHERE s.space = %(space)s AND s.id = ANY(%(ids)s::integer[]) "
     "AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.space = s.space AND p.scope_id = s.id)"
 )
-_AT_ONCE = 500  # changes that are collected in memory
 _OF_PASSAGES = ("passage_endings", "passage_days", "passages")
-
-
-AtOnce = Callable[[Transaction, Mapping[int, str]], None]
-"""Embeds texts, by number, in the transaction that writes them."""
 
 
 def apply_changes(
     transaction: Transaction,
     changes: Sequence[Change],
     extractor: Extractor,
-    at_once: AtOnce | None = None,
+    at_once: AtOnce[Transaction] | None = None,
     carried: CarriedIndex[Transaction] | None = None,
 ) -> None:
     """Update the rows of changed passages, with all of their index entries."""
-    for start in range(0, len(changes), _AT_ONCE):
-        _apply(transaction, changes[start : start + _AT_ONCE], extractor, at_once, carried)
-
-
-def _apply(
-    transaction: Transaction,
-    changes: Sequence[Change],
-    extractor: Extractor,
-    at_once: AtOnce | None,
-    carried: CarriedIndex[Transaction] | None,
-) -> None:
     steps = [(change, steps_of(change)) for change in changes]
     rows = CollectedRows(transaction, steps)
     fold = PassageFold(rows)

@@ -24,7 +24,7 @@ from treering.extensions.postgres.index.index_state import (
     stored_metadata,
     write_state,
 )
-from treering.extensions.postgres.index.projection import AtOnce, apply_changes
+from treering.extensions.postgres.index.projection import apply_changes
 from treering.extensions.postgres.index.vector_queue import forget_unused, queue_differences
 from treering.extensions.postgres.index.vectors import count_damaged, drop_damaged
 from treering.extensions.postgres.index.words import (
@@ -55,8 +55,9 @@ from treering.stores.rows.fold import (
     endings_of,
     passage_values,
 )
-from treering.stores.rows.upkeep import EPOCH, SHOWN, CarriedIndex, Replay
+from treering.stores.rows.upkeep import EPOCH, SHOWN, Replay
 
+_CHANGES_AT_ONCE = 500  # changes that are collected in memory
 _AT_ONCE = 50  # objects whose histories are applied together
 _OF_PASSAGES = ("passage_endings", "passage_days", "code_names", "passage_scopes", "vector_queue", "passages")
 _COUNTS = (
@@ -70,26 +71,10 @@ _TEXTS = "FROM waiting_texts WHERE space = %(space)s AND object_id = ANY(%(ids)s
 _PASSAGES = "SELECT count(*) FROM passages WHERE space = %(space)s"
 
 
-class PostgresReplay(Replay):
-    """`rows.upkeep.Replay` over a transaction.
-
-    `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
-    """
+class PostgresReplay(Replay[Transaction]):
+    """`rows.upkeep.Replay` over a transaction."""
 
     version = PROJECTION_VERSION
-
-    def __init__(
-        self,
-        transaction: Transaction,
-        extractor: Extractor,
-        *,
-        at_once: AtOnce | None = None,
-        carried: CarriedIndex[Transaction] | None = None,
-    ) -> None:
-        super().__init__(extractor)
-        self._at_once = at_once
-        self._carried = carried
-        self.transaction = transaction
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the passages, queued texts and graph records of objects."""
@@ -104,7 +89,9 @@ class PostgresReplay(Replay):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Update the passages of changed objects and their records in the graph."""
-        apply_changes(self.transaction, changes, self.extractor, self._at_once, self._carried)
+        for start in range(0, len(changes), _CHANGES_AT_ONCE):
+            some = changes[start : start + _CHANGES_AT_ONCE]
+            apply_changes(self.transaction, some, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Create the passages of objects without any from their histories."""

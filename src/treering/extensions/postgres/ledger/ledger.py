@@ -34,7 +34,7 @@ from treering.ports.ledger_writes import ReadRevision, revisions_in
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import DatabaseLedger, Snapshot, checked_head, newest_states
-from treering.stores.rows.read_checks import ReadChecks
+from treering.stores.rows.session import LedgerParts
 
 _HEAD = (
     "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, ''), "
@@ -56,9 +56,9 @@ _ASKED = ("status", "scope", "origin", "title")
 class PostgresSnapshot(Snapshot):
     """Reads from one snapshot. The data for several requests is read together."""
 
-    def __init__(self, transaction: Transaction, checks: ReadChecks, policy: Policy) -> None:
-        self.objects: ObjectReads = ObjectReads(transaction, checks)
-        super().__init__(self.objects, PostgresLedgerLog(transaction, checks), policy)
+    def __init__(self, transaction: Transaction, parts: LedgerParts[Transaction]) -> None:
+        self.objects: ObjectReads = ObjectReads(transaction, parts.checks)
+        super().__init__(self.objects, PostgresLedgerLog(transaction, parts.checks), parts.policy)
         self._transaction = transaction
         self._ahead: dict[str, Object] = {}
         self._referrers: dict[str, list[str]] = {}
@@ -190,25 +190,11 @@ def _one_of(column: str, texts: Sequence[str], name: str, bindings: dict[str, ob
     return f"{column} = ANY(%({name})s)"
 
 
-def _head(row: Row) -> Head:
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
     with row_of(row[0]):
-        identity, kind_of_object, kind, status, scope, revision, title, channel, updated, origin, contents = row
-        names = {
-            "title": from_column(title),
-            "origin": from_column(origin),
-            "fingerprint": from_column(contents),
-        }
-        head = Head(
-            identity,
-            kind_of_object,
-            kind,
-            status,
-            scope,
-            revision,
-            origin_channel=channel,
-            updated_at=parse_time(updated),
-            **names,
-        )
+        title, origin, contents = map(from_column, (row[6], row[9], row[10]))
+        updated_at = parse_time(row[8])
+        head = Head(*row[:6], title, row[7], updated_at=updated_at, origin=origin, fingerprint=contents)
     return checked_head(head)
 
 
@@ -229,21 +215,20 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         anchor: AnchorStore | None = None,
         server_time: bool = True,
     ) -> None:
+        self._followers = tuple(followers)
         super().__init__(
             space.place,
+            LedgerParts(clock, policy or Policy(), self._followers),
             read=space.read,
             ask=space.ask,
             write=space.write,
             read_whole=space.read,
             snapshot=PostgresSnapshot,
             rows=SpaceRows,
-            clock=clock,
-            policy=policy,
             anchor=anchor,
         )
         self._space = space
         self._server_time = server_time
-        self._followers = tuple(followers)
         if not self._is_prepared():
             with space.write() as transaction:
                 for follower in self._followers:
@@ -263,14 +248,7 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         self._space.close()
 
     def _session(self, transaction: Transaction) -> PostgresSession:
-        return PostgresSession(
-            transaction,
-            self._checks,
-            clock=self._clock,
-            policy=self._default_policy,
-            server_time=self._server_time,
-            followers=self._followers,
-        )
+        return PostgresSession(transaction, self._parts, server_time=self._server_time, readers=self._followers)
 
     def _is_prepared(self) -> bool:
         """Check with a read, so that opening a space for reading does not wait for writers."""

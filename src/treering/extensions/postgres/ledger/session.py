@@ -12,7 +12,6 @@ from treering.core.audit import Anchor
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, no_export
 from treering.core.patch import Create, Patch, Remembered, Update
-from treering.core.policy import Policy
 from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Write
 from treering.core.writing.journal import ERASED_KEY
@@ -22,12 +21,11 @@ from treering.extensions.postgres.ledger.log_tables import PostgresLedgerLog
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.extensions.postgres.ledger.object_writes import ObjectWrites
 from treering.ports.ledger import Record
-from treering.ports.runtime import Clock
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.packing import unpack_json
-from treering.stores.rows.read_checks import Body, ReadChecks, Stored
+from treering.stores.rows.read_checks import Body, Stored
 from treering.stores.rows.records import load_records
-from treering.stores.rows.session import Follower, LedgerSession
+from treering.stores.rows.session import Follower, LedgerParts, LedgerSession
 from treering.stores.rows.verification import (
     OBJECT_COLUMNS,
     EventRow,
@@ -201,18 +199,15 @@ class PostgresSession(LedgerSession[Transaction]):
     def __init__(
         self,
         transaction: Transaction,
-        checks: ReadChecks,
+        parts: LedgerParts[Transaction],
         *,
-        clock: Clock,
-        policy: Policy,
         server_time: bool,
-        followers: Sequence[LedgerFollower] = (),
+        readers: Sequence[LedgerFollower] = (),
     ) -> None:
-        self._objects = ObjectReads(transaction, checks)
+        self._objects = ObjectReads(transaction, parts.checks)
         self._server_time = server_time
-        self._readers = followers
-        log = PostgresLedgerLog(transaction, checks)
-        super().__init__(transaction, self._objects, log, clock=clock, policy=policy, followers=followers)
+        self._readers = readers
+        super().__init__(transaction, self._objects, PostgresLedgerLog(transaction, parts.checks), parts)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Read the data for committing a patch in one round trip."""
@@ -230,7 +225,7 @@ class PostgresSession(LedgerSession[Transaction]):
 
     def now(self) -> datetime:
         """Return the time in UTC."""
-        return self._transaction.row.server_time if self._server_time else self._clock.now()
+        return self._transaction.row.server_time if self._server_time else self._parts.clock.now()
 
     def fill(self, records: Iterable[Record]) -> None:
         """Write the records of an export. Raises `InvalidInput` if they are not an export."""

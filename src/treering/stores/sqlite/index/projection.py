@@ -1,6 +1,6 @@
 """Update the rows of passages in the ledger's transactions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import apsw
 
@@ -11,7 +11,7 @@ from treering.ports.passages import Passage
 from treering.retrieval.index.passages import gist_hash
 from treering.retrieval.index.projection import Entry, Touched, steps_of
 from treering.stores.rows.fold import PASSAGE_COLUMNS, ErasedRow, PassageFold, PlacedRow, Value, passage_values
-from treering.stores.rows.upkeep import SHOWN, CarriedIndex
+from treering.stores.rows.upkeep import SHOWN, AtOnce, CarriedIndex
 from treering.stores.sqlite.filters import stored_scalar
 from treering.stores.sqlite.index.code_names import purge_names, settle_names
 from treering.stores.sqlite.index.days import add_days, remove_days
@@ -20,10 +20,6 @@ from treering.stores.sqlite.index.places import add_places, remove_places
 from treering.stores.sqlite.index.vector_queue import CURRENT, log_vectors, settle_texts, waiting_counted
 from treering.stores.sqlite.index.words import add_words, purge_words, remove_words
 from treering.stores.sqlite.reading import read_state, write_state
-
-AtOnce = Callable[[apsw.Connection, Mapping[int, str]], None]
-"""Embeds texts, by number, in the transaction that writes them."""
-
 
 _COLUMNS = ("key", "scope_id", "text_id", "from_seq", *PASSAGE_COLUMNS)
 
@@ -45,7 +41,7 @@ def apply_changes(
     connection: apsw.Connection,
     changes: Sequence[Change],
     extractor: Extractor,
-    at_once: AtOnce | None = None,
+    at_once: AtOnce[apsw.Connection] | None = None,
     carried: CarriedIndex[apsw.Connection] | None = None,
 ) -> None:
     """Update the passages of changed objects and their records in the graph."""

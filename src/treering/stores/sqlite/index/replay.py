@@ -5,12 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 import apsw
 
 from treering.ports.index import Change
-from treering.ports.models import Extractor
 from treering.stores.rows.fold import MOST_NAMED, NOWHERE, Place, compared
 from treering.stores.rows.stored_vectors import is_damaged
-from treering.stores.rows.upkeep import EPOCH, SHOWN, CarriedIndex, Replay
+from treering.stores.rows.upkeep import EPOCH, SHOWN, Replay
 from treering.stores.sqlite.index.graph import graph_contents, graph_damage, records_of
-from treering.stores.sqlite.index.projection import AtOnce, apply_changes
+from treering.stores.sqlite.index.projection import apply_changes
 from treering.stores.sqlite.index.tables import (
     FULL_TEXT,
     PROJECTION_VERSION,
@@ -34,56 +33,38 @@ from treering.stores.sqlite.reading import read_state, write_state
 _TEXTS = "SELECT text_id FROM waiting_texts WHERE object_id = ?"
 
 
-class SqliteReplay(Replay):
-    """`rows.upkeep.Replay` over a connection. `ledger`: the connection for reading histories, if it differs.
-
-    `at_once` embeds new texts; `carried` copies vectors and ties from the source of a copied space.
-    """
+class SqliteReplay(Replay[apsw.Connection]):
+    """`rows.upkeep.Replay` over a connection."""
 
     version = PROJECTION_VERSION
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        extractor: Extractor,
-        *,
-        ledger: apsw.Connection | None = None,
-        at_once: AtOnce | None = None,
-        carried: CarriedIndex[apsw.Connection] | None = None,
-    ) -> None:
-        super().__init__(extractor)
-        self._at_once = at_once
-        self._carried = carried
-        self._connection = connection
-        self._ledger = ledger or connection
-
     def is_made(self) -> bool:
         """Return whether all tables exist, and this version and extractor created the passages or are creating them."""
-        return has_tables(self._connection) and super().is_made()
+        return has_tables(self.transaction) and super().is_made()
 
     def prepare(self, *, most_at_once: int) -> None:
         """Create missing tables; rebuild the passages of another version or extractor. In a write transaction."""
-        create_tables(self._connection)
+        create_tables(self.transaction)
         super().prepare(most_at_once=most_at_once)
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the passages, queued texts and graph records of objects."""
         tables = ("passages", *(["waiting_texts"] if self._is_under_way() else []))
         counts = (self._count(f"{table} WHERE object_id = ?", one) for table in tables for one in object_ids)
-        return sum(counts) + records_of(self._connection, object_ids)
+        return sum(counts) + records_of(self.transaction, object_ids)
 
     def differences(self) -> list[str]:
         """Describe the differences between the passages and a rebuild. Changes nothing."""
-        return _differences(self._connection, self)
+        return _differences(self.transaction, self)
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Update the passages of changed objects and their records in the graph."""
-        apply_changes(self._connection, changes, self.extractor, self._at_once, self._carried)
+        apply_changes(self.transaction, changes, self.extractor, self._at_once, self._carried)
 
     def replay(self, object_ids: Sequence[str]) -> None:
         """Create the passages of objects without any from their histories."""
         for identity in object_ids:
-            self.apply(list(_history(self._ledger, identity)))
+            self.apply(list(_history(self.transaction, identity)))
 
     def all_objects(self) -> list[str]:
         """Return the ids of all objects except erased ones, in order."""
@@ -91,72 +72,72 @@ class SqliteReplay(Replay):
 
     def read_state(self, name: str) -> int:
         """Return a number in the state of the index, or 0."""
-        return read_state(self._connection, name)
+        return read_state(self.transaction, name)
 
     def write_state(self, name: str, value: int) -> None:
         """Store a number in the state of the index."""
-        write_state(self._connection, name, value)
+        write_state(self.transaction, name, value)
 
     def clear(self) -> None:
         """Remove the passages. Texts and their vectors are retained. Tables in memory are loaded again."""
-        drop_passages(self._connection)
-        create_tables(self._connection)
-        clear_queue(self._connection)
+        drop_passages(self.transaction)
+        create_tables(self.transaction)
+        clear_queue(self.transaction)
         self.write_state(EPOCH, self.read_state(EPOCH) + 1)
 
     def _is_worth_waiting(self, most_at_once: int) -> bool:
         """Return whether a rebuild would take long, and the stored passages have their texts."""
-        columns = {name for _, name, *_ in self._connection.execute("PRAGMA table_info(passages)")}
+        columns = {name for _, name, *_ in self.transaction.execute("PRAGMA table_info(passages)")}
         work = max(self._count("(SELECT DISTINCT id FROM revisions)"), self._count("passages"))
         return work > most_at_once and {"object_id", "text_id"} <= columns
 
     def _keep_texts(self, *, anew: bool) -> None:
         if anew:
-            self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
-        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
+            self.transaction.execute("DROP TABLE IF EXISTS waiting_texts")
+        self.transaction.execute("DROP TABLE IF EXISTS waiting_objects")
         for statement in WAITING:
-            self._connection.execute(statement)
-        self._connection.execute("INSERT OR IGNORE INTO waiting_texts SELECT object_id, text_id FROM passages")
+            self.transaction.execute(statement)
+        self.transaction.execute("INSERT OR IGNORE INTO waiting_texts SELECT object_id, text_id FROM passages")
 
     def _let_all_wait(self) -> None:
-        self._connection.execute("INSERT INTO waiting_objects SELECT DISTINCT id FROM revisions")
+        self.transaction.execute("INSERT INTO waiting_objects SELECT DISTINCT id FROM revisions")
 
     def _count_waiting(self) -> int:
         return self._count("waiting_objects")
 
     def _find_waiting(self, object_ids: Sequence[str]) -> Collection[str]:
         sql = "SELECT 1 FROM waiting_objects WHERE object_id = ?"
-        return [one for one in object_ids if next(self._connection.execute(sql, (one,)), None)]
+        return [one for one in object_ids if next(self.transaction.execute(sql, (one,)), None)]
 
     def _first_waiting(self) -> list[str]:
         return self._column("SELECT object_id FROM waiting_objects ORDER BY object_id LIMIT 1")
 
     def _forget_waiting(self, object_ids: Sequence[str]) -> None:
         for identity in object_ids:
-            texts = [row for (row,) in self._connection.execute(_TEXTS, (identity,))]
-            self._connection.execute("DELETE FROM waiting_texts WHERE object_id = ?", (identity,))
-            self._connection.execute("DELETE FROM waiting_objects WHERE object_id = ?", (identity,))
-            forget_unused(self._connection, texts)
+            texts = [row for (row,) in self.transaction.execute(_TEXTS, (identity,))]
+            self.transaction.execute("DELETE FROM waiting_texts WHERE object_id = ?", (identity,))
+            self.transaction.execute("DELETE FROM waiting_objects WHERE object_id = ?", (identity,))
+            forget_unused(self.transaction, texts)
 
     def _stop_waiting(self) -> None:
-        self._connection.execute("DROP TABLE IF EXISTS waiting_objects")
-        self._connection.execute("DROP TABLE IF EXISTS waiting_texts")
+        self.transaction.execute("DROP TABLE IF EXISTS waiting_objects")
+        self.transaction.execute("DROP TABLE IF EXISTS waiting_texts")
 
     def _drop_damaged_vectors(self) -> None:
-        gone = [(key,) for key in _damaged_vectors(self._connection)]
-        self._connection.executemany("DELETE FROM passage_vectors WHERE key = ?", gone)
+        gone = [(key,) for key in _damaged_vectors(self.transaction)]
+        self.transaction.executemany("DELETE FROM passage_vectors WHERE key = ?", gone)
 
     def _forget_unused_texts(self) -> int:
         unused = "NOT IN (SELECT text_id FROM passages)"
-        self._connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
-        self._connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
+        self.transaction.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
+        self.transaction.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
         return self._count("passages")
 
     def _count(self, rows: str, *bindings: str) -> int:
-        return int(next(self._connection.execute(f"SELECT count(*) FROM {rows}", bindings))[0])  # noqa: S608 - our tables
+        return int(next(self.transaction.execute(f"SELECT count(*) FROM {rows}", bindings))[0])  # noqa: S608 - our tables
 
     def _column(self, sql: str) -> list[str]:
-        return [value for (value,) in self._connection.execute(sql)]
+        return [value for (value,) in self.transaction.execute(sql)]
 
 
 def _history(ledger: apsw.Connection, identity: str) -> Iterator[Change]:
@@ -187,7 +168,9 @@ def _differences(connection: apsw.Connection, here: SqliteReplay) -> list[str]:
         _copy_models(connection, anew)
         identities = here.all_objects()
         waiting = set(here.waiting_among(identities))
-        SqliteReplay(anew, here.extractor, ledger=connection).replay([one for one in identities if one not in waiting])
+        for identity in identities:
+            if identity not in waiting:
+                apply_changes(anew, list(_history(connection, identity)), here.extractor)
         differences = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             differences.append("the number of current passages is wrong")

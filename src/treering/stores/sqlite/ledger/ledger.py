@@ -13,7 +13,7 @@ from treering.ports.ledger import AnchorStore
 from treering.ports.runtime import Clock
 from treering.stores.rows.damage import rows_of
 from treering.stores.rows.ledger import DatabaseLedger
-from treering.stores.rows.session import Follower
+from treering.stores.rows.session import Follower, LedgerParts
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.ledger.backup import Copied, back_up, remove_left_copies
 from treering.stores.sqlite.ledger.schema import is_current, is_quick, migrate
@@ -42,23 +42,21 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
     ) -> None:
         super().__init__(
             database.path,
+            LedgerParts(clock, policy or Policy(), tuple(followers)),
             read=database.read,
             write=database.write,
             read_whole=database.read_fresh,
             snapshot=SqliteSnapshot,
             rows=SqliteRows,
-            clock=clock,
-            policy=policy,
             anchor=anchor,
         )
         self._database = database
-        self._followers = tuple(followers)
         if not self._is_prepared():
             if database.read_only:
                 raise _outdated(database.path)
             with database.write() as connection:
                 migrate(connection, database.path)
-                for follower in self._followers:
+                for follower in self._parts.followers:
                     follower.prepare(connection)
         self._check_anchor()
         if not database.read_only:
@@ -87,15 +85,13 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
         self._database.close()
 
     def _session(self, connection: apsw.Connection) -> SqliteSession:
-        return SqliteSession(
-            connection, self._checks, clock=self._clock, policy=self._default_policy, followers=self._followers
-        )
+        return SqliteSession(connection, self._parts)
 
     def _is_prepared(self) -> bool:
         """Check with a read, so that opening a space for reading does not wait for writers."""
         with rows_of("the ledger"), self._database.read() as connection:
             ready = is_current(connection) and (self._database.read_only or is_quick(connection))
-            return ready and all(follower.is_prepared(connection) for follower in self._followers)
+            return ready and all(follower.is_prepared(connection) for follower in self._parts.followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
         try:

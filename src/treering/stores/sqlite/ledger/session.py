@@ -12,16 +12,14 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
 from treering.core.objects import no_export
 from treering.core.patch import Patch, Remembered
-from treering.core.policy import Policy
 from treering.core.writing.account import LinkRow
 from treering.core.writing.draft import Write
 from treering.ports.ledger import Record
-from treering.ports.runtime import Clock
 from treering.stores.rows.damage import REINDEX, RESTORE, row_of
 from treering.stores.rows.packing import unpack, unpack_json, unpack_object
-from treering.stores.rows.read_checks import Body, ReadChecks, Stored
+from treering.stores.rows.read_checks import Body, Stored
 from treering.stores.rows.records import load_records
-from treering.stores.rows.session import Follower, LedgerSession
+from treering.stores.rows.session import LedgerParts, LedgerSession
 from treering.stores.rows.verification import EventRow, ObjectRow, ObjectRows, RevisionRow, Stood, verify_rows
 from treering.stores.sqlite.free_space import clear_free_space, is_log_empty, is_worth_clearing
 from treering.stores.sqlite.ledger.object_tables import ObjectTables
@@ -146,17 +144,9 @@ def _damage(connection: apsw.Connection, check: str) -> str:
 class SqliteSession(LedgerSession[apsw.Connection]):
     """`rows.session.LedgerSession` over a connection."""
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        checks: ReadChecks,
-        *,
-        clock: Clock,
-        policy: Policy,
-        followers: Sequence[Follower[apsw.Connection]],
-    ) -> None:
-        view, log = ObjectTables(connection, checks), LogTables(connection, checks)
-        super().__init__(connection, view, log, clock=clock, policy=policy, followers=followers)
+    def __init__(self, connection: apsw.Connection, parts: LedgerParts[apsw.Connection]) -> None:
+        view, log = ObjectTables(connection, parts.checks), LogTables(connection, parts.checks)
+        super().__init__(connection, view, log, parts)
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Do nothing. Each read is fast."""

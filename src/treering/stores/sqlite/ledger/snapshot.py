@@ -9,7 +9,6 @@ import apsw
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import parse_time, render_time
 from treering.core.patch import Link, PatchRecord, PatchStatus
-from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.writing.journal import POLICY
 from treering.ports.ledger import (
@@ -25,6 +24,7 @@ from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
 from treering.stores.rows.ledger_log import LedgerLog, LogEnd
 from treering.stores.rows.packing import pack_row, pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks
+from treering.stores.rows.session import LedgerParts
 from treering.stores.sqlite.filters import (
     ALWAYS,
     INDEXED_FIELDS,
@@ -149,10 +149,10 @@ _SourceRow = tuple[str, str, str, str, int]
 class SqliteSnapshot(Snapshot):
     """`rows.ledger.Snapshot` over a connection in a transaction."""
 
-    def __init__(self, connection: apsw.Connection, checks: ReadChecks, policy: Policy) -> None:
+    def __init__(self, connection: apsw.Connection, parts: LedgerParts[apsw.Connection]) -> None:
         self._connection = connection
-        self._tables = ObjectTables(connection, checks)
-        super().__init__(self._tables, LogTables(connection, checks), policy)
+        self._tables = ObjectTables(connection, parts.checks)
+        super().__init__(self._tables, LogTables(connection, parts.checks), parts.policy)
 
     def _heads(self, identities: Sequence[str], altered: Altered | None) -> Mapping[str, Head]:
         sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN (?*)"  # noqa: S608 - our columns
