@@ -326,6 +326,17 @@ def test_an_anchor_follows_a_changed_policy_and_an_import(tmp_path: Path, clock:
     old.close()
 
 
+def test_an_export_with_a_patch_twice_is_refused(clock: SteppingClock, make: Builder) -> None:
+    old, new = (SqliteLedger(Database(MEMORY), clock=clock) for _ in range(2))
+    old.commit(make.patch(make.node("Hive")))
+    records = list(old.records())
+    with pytest.raises(InvalidInput, match="a patch twice"):
+        new.load([*records, *(record for record in records if record.table == "patch")])
+    assert new.sequence() == 0
+    old.close()
+    new.close()
+
+
 @pytest.mark.parametrize("ids_per_object", [1, 3])
 def test_selection_is_the_same_in_small_batches(
     tmp_path: Path, clock: SteppingClock, make: Builder, monkeypatch: pytest.MonkeyPatch, ids_per_object: int
