@@ -428,7 +428,7 @@ class CallerModel(BaseModel):
             except ValidationError as error:
                 raise invalid_fields(error, model=type(self)) from error
 
-        # Tells Pydantic that parsing need not call this constructor.
+        # With this mark, Pydantic does not call the constructor when it parses.
         __init__.__pydantic_base_init__ = True
 
 

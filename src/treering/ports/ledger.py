@@ -432,7 +432,7 @@ class Ledger(Protocol):
     def transact(self, work: Callable[[Session], _Result]) -> _Result:
         """Call a function with a session in one transaction, which is rolled back if it raises; return its result.
 
-        Unlike `commit`, this checks no rules: the function stores what it decides, as a copy or a merge does.
+        Unlike `commit`, this checks no rules: the function decides alone, as in copies and merges.
         """
         ...
 

@@ -270,7 +270,7 @@ def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
 
 
 def _read(reader: _Reader, lines: Iterable[Line]) -> Iterator[Parsed]:
-    """Read lines, and then report those that are no valid JSON."""
+    """Read lines, and then report the invalid ones."""
     malformed: list[Unread] = []
     yield from reader(_readable(lines, malformed))
     yield from malformed

@@ -177,7 +177,7 @@ def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], r
 
 
 def _check_right(path: str, needs: Rights, key: AccessKey, caller: Caller) -> None:
-    """Raise `Denied` if a path needs another right than that of the key."""
+    """Raise `Denied` if a path needs a right that the key lacks."""
     missing = needs.beyond(caller.granted)
     right = next((name for name, granted in GRANTED.items() if not needs.beyond(granted)), "")
     if missing and right:

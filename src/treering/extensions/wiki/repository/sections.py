@@ -157,7 +157,7 @@ def _dedented(lines: Sequence[str], most: int) -> list[str]:
 
 
 def outline_document(lines: Sequence[str], path: str) -> MarkupOutline:
-    """Outline a document, which is read as Markdown unless its name says otherwise. `lines[1]` is its first line."""
+    """Outline a document, as Markdown unless its name has another ending. `lines[1]` is its first line."""
     text = "\n".join(lines[1:])
     if _reads_as_markdown(path):
         return outline_markdown(text)

@@ -51,7 +51,7 @@ FREQUENT_FROM = 50_000
 FREQUENT_SHARE = 1 / 4
 """The least share of passages with a frequent term, which adds 2.4 at most to the BM25 score of a passage."""
 ENOUGH_TERMS = 3
-"""Frequent terms of a question do not count if it has so many others that occur.
+"""Frequent terms of a question do not count if at least this number of its other terms occur.
 
 Without this number, two of 160 questions about repositories lost their answer among five; with it, none.
 """
