@@ -334,7 +334,7 @@ HOOK_MODULES = {
     *("treering.extensions", "treering.extensions.coding_agents", "treering.extensions.coding_agents.connecting"),
     *("treering.extensions.coding_agents.session_hooks", "treering.extensions.coding_agents.shown_lines"),
     *("treering.extensions.coding_agents.tool_calls", "treering.extensions.coding_agents.client_input"),
-    "treering.core.fencing",
+    *("treering.core.arguments", "treering.core.fencing"),
     *("treering.stores", "treering.stores.sqlite", "treering.stores.sqlite.files", "treering.stores.sqlite.ready"),
     "treering.stores.sqlite.noted_answers",
     *("treering.retrieval", "treering.retrieval.text", "treering.retrieval.text.languages", "Stemmer"),

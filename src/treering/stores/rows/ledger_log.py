@@ -16,7 +16,7 @@ from treering.stores.rows.read_checks import Body, EventRows, ReadChecks, missin
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnd:
+class StoredLogEnd:
     """The end of the audit log: the last event, and the last one about the policy. The default is an empty log."""
 
     sequence: int = 0
@@ -62,7 +62,7 @@ class LedgerLog(ABC):
 
     @property
     @abstractmethod
-    def end(self) -> LogEnd:
+    def end(self) -> StoredLogEnd:
         """The end of the log."""
 
     @property

@@ -21,7 +21,7 @@ from treering.core.writing.journal import POLICY
 from treering.extensions.postgres.connection.failures import Array, array_of, body_of
 from treering.extensions.postgres.connection.schema import PARTITIONS, in_partition
 from treering.ports.runtime import check_interrupt
-from treering.stores.rows.ledger_log import LogEnd
+from treering.stores.rows.ledger_log import StoredLogEnd
 from treering.stores.rows.read_checks import Body
 
 # Statements are sent in one message and prepared once per connection. The driver's own pipeline wakes both sides for
@@ -264,7 +264,7 @@ _KEEP_ROW = f"UPDATE spaces SET {', '.join(f'{name} = %({name})s' for name in _K
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceRow(LogEnd):
+class SpaceRow(StoredLogEnd):
     """The space's row at the beginning of the transaction: the end of the audit log, and the policy."""
 
     policy: bytes | None = None

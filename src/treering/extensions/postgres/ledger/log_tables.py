@@ -11,7 +11,7 @@ from treering.core.writing.journal import POLICY
 from treering.extensions.postgres.connection.failures import AFTER_ALL, body_of, from_column, packed, to_column
 from treering.extensions.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.extensions.postgres.connection.transactions import Transaction
-from treering.stores.rows.ledger_log import LedgerLog, LogEnd
+from treering.stores.rows.ledger_log import LedgerLog, StoredLogEnd
 from treering.stores.rows.packing import pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks
 
@@ -75,7 +75,7 @@ class PostgresLedgerLog(LedgerLog):
         self._transaction = transaction
 
     @property
-    def end(self) -> LogEnd:
+    def end(self) -> StoredLogEnd:
         """The end of the log."""
         return self._transaction.row
 

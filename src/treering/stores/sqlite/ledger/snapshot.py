@@ -21,7 +21,7 @@ from treering.ports.ledger import (
 )
 from treering.stores.rows.damage import row_of
 from treering.stores.rows.ledger import Snapshot, checked_head, newest_states
-from treering.stores.rows.ledger_log import LedgerLog, LogEnd
+from treering.stores.rows.ledger_log import LedgerLog, StoredLogEnd
 from treering.stores.rows.packing import pack_row, pack_sealed
 from treering.stores.rows.read_checks import Body, ReadChecks
 from treering.stores.rows.session import LedgerParts
@@ -53,10 +53,10 @@ class LogTables(LedgerLog):
         super().__init__(SqliteEvents(connection), checks)
         self._connection = connection
         self._reached: Anchor | None = None
-        self._end: LogEnd | None = None
+        self._end: StoredLogEnd | None = None
 
     @property
-    def end(self) -> LogEnd:
+    def end(self) -> StoredLogEnd:
         """The end of the log, read once. There is no other writer, and `keep_events` resets it."""
         if self._end is None:
             self._end = remembered(self._connection, "end", self._read_end)
@@ -104,8 +104,8 @@ class LogTables(LedgerLog):
         row = self._row("SELECT max(seq) FROM audit WHERE timestamp <= ?", time)
         return int(row[0] or 0)
 
-    def _read_end(self) -> LogEnd:
-        return LogEnd(*(self._row(_END, POLICY) or ()))
+    def _read_end(self) -> StoredLogEnd:
+        return StoredLogEnd(*(self._row(_END, POLICY) or ()))
 
     def _events_behind(self, after: int, limit: int) -> Iterable[Body]:
         return self._bodies("SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
