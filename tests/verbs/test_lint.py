@@ -230,6 +230,12 @@ class TestSemantic:
         assert status(space, known) == "active"
         assert findings(space, "semantic", "stale") == []
 
+    def test_knowledge_stays_stale_if_its_text_is_only_a_part_of_other_words(self, space):
+        known = decide(space, "A limit", note(space, "The limit is 3", origin="a"))
+        note(space, "The limit is 30", origin="a")
+        assert lint(space, "repair", "stale", apply=True).repairs == ()
+        assert status(space, known) == "stale"
+
     def test_a_belief_whose_reason_was_withdrawn_names_the_reason(self, space):
         reason = decide(space, "SQLite", note(space, "We use SQLite.", origin="a"))
         decide(space, "Backup by copy", derived_from=[reason], status="active")

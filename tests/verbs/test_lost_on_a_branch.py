@@ -264,6 +264,22 @@ def test_lint_reactivates_knowledge_only_for_its_branch(space, repository):
     assert state(space) == ("active", False, EDITED)
 
 
+@pytest.mark.parametrize("line", ["LIMIT = 30", "LIMIT = 3 * RETRIES", "    LIMIT = 3"])
+def test_lint_does_not_reactivate_knowledge_whose_line_became_longer(space, repository, line):
+    repository.commit({"retry.py": THREE.replace("LIMIT = 3", line)})
+    add(space, repository)
+    assert space.lint("repair", input={"rules": ["stale"]}, options={"apply": True}).repairs == ()
+    assert decision(space).status == "stale"
+
+
+def test_repaired_evidence_is_the_cited_line(space, repository):
+    change_main(space, repository, {"retry.py": FIVE})
+    change_main(space, repository, {"retry.py": f"# More\n\n{THREE}\nLAST = 1\n"})
+    space.lint("repair", input={"rules": ["stale"]}, options={"apply": True})
+    (ref,) = space.engine.ledger.get(decision(space).object_id).evidence_refs
+    assert ref.quote(space.engine.ledger.segment(ref.source_id, ref.segment_id)) == "LIMIT = 3"
+
+
 def test_two_changed_files_both_lose_their_evidence(space, repository):
     repository.commit({"limits.md": "Three tries.\n"})
     add(space, repository)

@@ -8,7 +8,7 @@ from itertools import islice
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, Segment, find_lines, place_in
+from treering.core.evidence import EvidenceRef, Lines, Segment, find_lines, place_in
 from treering.core.filters import Compare
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
@@ -267,13 +267,22 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
         words = ref.quote(seen.ledger.segment(ref.source_id, ref.segment_id))
     except NotFound:
         return None
-    holder = next((part for part in source.segments if words in part.excerpt), None)
+    holder = next((part for part in source.segments if _contains(part, words)), None)
     if holder is None:
         return None
-    lines, held = find_lines(words, holder.excerpt) if ref.lines else None, HeldContents.parse(source.fingerprint)
+    is_part = isinstance(holder.locator, Lines) and words != holder.excerpt
+    lines, held = find_lines(words, holder.excerpt) if is_part else None, HeldContents.parse(source.fingerprint)
     lost_on = tuple(name for name in ref.lost_on if not holder.place_in_contents(held.on(name)))
     moved = ref.moved(holder.segment_id, lines=lines, together=ref.together)
     return moved.model_copy(update={"lost_on": lost_on})
+
+
+def _contains(part: Segment, words: str) -> bool:
+    """Return whether a segment contains a quote as whole lines, or as whole words of a text without lines."""
+    if isinstance(part.locator, Lines):
+        return find_lines(words, part.excerpt) is not None
+    sought, there = (" ".join(text.split()) for text in (words, part.excerpt))
+    return f" {sought} " in f" {there} "
 
 
 def _based_on_withdrawn(item: Knowledge | WorkItem, on: str, seen: Survey) -> Iterator[Problem]:
