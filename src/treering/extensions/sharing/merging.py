@@ -18,6 +18,7 @@ from treering.core.patch import Author
 from treering.core.scope import is_within
 from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
+from treering.extensions.sharing.continued_twice import hidden_messages, versions_of_both
 from treering.extensions.sharing.copying import head_of
 from treering.extensions.sharing.merge_rules.entries import (
     MAP,
@@ -234,6 +235,7 @@ def receive(
             always_recorded=told_anyway,
             maps=maps,
         )
+        before = versions_of_both(target, coming, touched)
         try:
             merged = erasing(erased, partial(target.transact, partial(merge_entries, incoming=incoming)))
         except Conflict:
@@ -241,7 +243,7 @@ def receive(
                 raise
             continue
         warnings = target.compact() if merged.erased else ()
-        return MergeReport(**asdict(merged), warnings=warnings)
+        return MergeReport(**asdict(merged), warnings=(*hidden_messages(target, before, merged), *warnings))
     raise Conflict("Other processes write to the space continuously.", hint="Merge when fewer processes are writing.")
 
 
