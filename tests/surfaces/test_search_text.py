@@ -64,7 +64,7 @@ def test_search_text_names_results_that_do_not_fit(space, max_tokens):
     assert estimate_tokens(text) <= max_tokens
     assert without_recalled(text)[1] == 1
     shown = len(markers(text))
-    assert ("Left out to fit" in text) == (shown < len([*cited_hits(report, max_line_chars=100)]))
+    assert ("Left out to fit" in text) == (shown < len([*cited_hits(report.hits, report.terms, max_line_chars=100)]))
 
 
 def test_search_text_of_nothing_is_a_count(space):

@@ -888,3 +888,22 @@ def test_read_names_scopes_below_whose_matches_it_omitted(mode, field):
         (warning,) = left_out(space, mode, field)
         assert warning.startswith("Matches in scopes below / are left out: /team/north.")
         assert left_out(space, mode, field, descend=True) == []
+
+
+@pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
+def test_empty_read_names_scopes_below_with_matches(mode, field):
+    with open_space() as space:
+        note(space, "Our accountant is Mrs. Vogel.", scope="/team/north")
+        report = space.query(mode, input={field: "Who is our accountant?"})
+        assert (report.empty.reason, report.empty.count) == ("out_of_scope", 1)
+        assert report.warnings[0].startswith("Matches in scopes below / are left out: /team/north. Set options.descend")
+
+
+def test_empty_context_names_words_known_only_below():
+    with open_space() as space:
+        note(space, "Bees swarm in May.")
+        note(space, "Our accountant is Mrs. Vogel.", scope="/team/north")
+        report = space.query("context", input={"task": "Which zygote has our accountant?"})
+        words = 'Not known here: "zygote". Known only in scopes below: "accountant"'
+        assert report.empty.hint == f"{words}; set options.descend, or name one of those scopes."
+        assert report.pack.summary.startswith(f"{words}.")

@@ -1,16 +1,15 @@
 """Results of a search as text for a model: each cited by its place, with the lines that answer."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from treering.core.characters import label, unmarked
 from treering.core.evidence import place_in_words
+from treering.core.fencing import fence_items
+from treering.retrieval import limits
 from treering.retrieval.search.lines import lines_as_text
 from treering.retrieval.search.packing import USUAL_TRUST, titled
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, lines_shown_of, shown_status, warnings_in
-
-if TYPE_CHECKING:  # a command shows the report of one mode, and each report brings its verb with it
-    from treering.verbs.query.search import SearchReport
 
 MAX_HEADING_CHARS = 80
 
@@ -24,13 +23,21 @@ class CitedText(NamedTuple):
     """The place or id for requesting the text."""
 
 
-def cited_hits(report: "SearchReport", *, max_line_chars: int) -> Iterator[CitedText]:
-    """Yield the passages of the results, numbered from 1; further passages of a result have its number.
+def fenced_hits(hits: Sequence[ShownHit], terms: Collection[str], *, start: int = 1) -> str:
+    """Return results as one fenced text. `terms`: the index terms of the query; `start`: the rank of the first."""
+    cited = cited_hits(hits, terms, max_line_chars=limits.MAX_LINE_CHARS, start=start)
+    return fence_items(((one.marker, one.text) for one in cited), origin="search")
+
+
+def cited_hits(
+    hits: Sequence[ShownHit], terms: Collection[str], *, max_line_chars: int, start: int = 1
+) -> Iterator[CitedText]:
+    """Yield the passages of results, numbered from `start`; further passages of a result have its number.
 
     Lines of a file are cited by their place, which is accepted wherever evidence is; everything else by its id.
     """
-    terms = frozenset(report.terms)
-    for number, hit in enumerate(report.hits, start=1):
+    terms = frozenset(terms)
+    for number, hit in enumerate(hits, start=start):
         passages: tuple[ShownHit | ShownPassage, ...] = (hit, *hit.more)
         for passage in passages:
             text = lines_as_text(lines_shown_of(passage, terms, max_chars=max_line_chars)) or passage.text

@@ -103,11 +103,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
     if reach.where != EVERYTHING and (unfiltered := _matches(call, question, replace(reach, where=EVERYTHING))):
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
-    # Only what options.descend would show: other scopes are not mentioned.
-    below = _matches(call, question, replace(reach, descend=True)) - _matches(call, question, reach)
-    if below > 0:
-        hint = "There are matches below this scope; set options.descend, or name one of those scopes."
-        return Empty(reason="out_of_scope", count=below, hint=hint)
+    if empty := _out_of_scope(call, question, reach, "There are matches below this scope"):
+        return empty
     if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):
         return Empty(reason="recorded_later", count=later, hint=recorded_later(call, reach.at))
     withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
@@ -125,6 +122,29 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="known_but_empty", hint=f"{known} No indexed text mentions that.".lstrip())
     hint = f"{known or 'No word of the question occurs here.'} Add sources that mention it."
     return Empty(reason="unknown_entity", hint=hint)
+
+
+def why_words_are_below(call: Call, question: Question, reach: Reach, words: WordsKnown) -> Empty | None:
+    """Return the reason for an empty answer to a question with words that occur only below the scope; or `None`."""
+    return _out_of_scope(call, question, reach, words.told().rstrip(".")) if words.below else None
+
+
+def _out_of_scope(call: Call, question: Question, reach: Reach, reason: str) -> Empty | None:
+    """Return how many matches `options.descend` would add; `None` if none. Other scopes are not mentioned."""
+    count = _matches(call, question, replace(reach, descend=True)) - _matches(call, question, reach)
+    hint = f"{reason}; set options.descend, or name one of those scopes."
+    return Empty(reason="out_of_scope", count=count, hint=hint) if count > 0 else None
+
+
+def with_words_below(call: Call, question: Question, reach: Reach, words: WordsKnown) -> WordsKnown:
+    """Return the words of a question with those apart that occur only in scopes below a read."""
+    if reach.descend or reach.at is not None or not words.unknown:
+        return words
+    sought = {word: terms for word, terms in question.typed.sought().items() if word in words.unknown}
+    terms = tuple(sorted({term for each in sought.values() for term in each}))
+    (found,) = call.engine.index.text.search([TextRequest(replace(reach, descend=True), 0, counted=terms)])
+    below = WordsKnown.of(sought, found.counts)
+    return replace(words, unknown=below.unknown, below=below.known)
 
 
 def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ...]:

@@ -35,6 +35,25 @@ def discussion(space):
     return talked(space, *LINES)
 
 
+def test_search_without_memories_names_update_and_turns(space):
+    talks = space.discussions()
+    discussion = talks.open("accounts")
+    discussion.append([Message(role="user", content="Our accountant is Mrs. Vogel.")])
+    for within in (talks, discussion):
+        found = within.search("Who is our accountant?")
+        assert (list(found), found.warnings) == (
+            [],
+            ("There are no memories yet. Make them with update, or search messages with what=turns.",),
+        )
+        assert within.search("zygote", DiscussionSearch(what="both")).warnings == ()
+
+
+def test_search_for_words_in_no_memory_has_no_warning(discussion):
+    discussion.update()
+    assert discussion.all_memories()
+    assert discussion.search("zygote").warnings == ()
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("what", ["turns", "memories"])
 @pytest.mark.parametrize(

@@ -100,6 +100,19 @@ def test_replaced_message_is_behind_its_replacement(space):
     assert hits(discussion, "when was the dentist at first")[:2] == [(0, 2), (2, None)]
 
 
+@pytest.mark.parametrize("mode", ["keywords", "natural", "semantic", "hybrid"])
+def test_each_mode_puts_a_replaced_message_behind_its_replacement(space, mode):
+    discussion = opened(space)
+    tell(discussion, "Our accountant is Mrs. Vogel.", "what a week", "Our accountant is now Mr. Lang, not Mrs. Vogel.")
+    space.embed_pending()
+    for found in (
+        discussion.search("Who is our accountant?", DiscussionSearch(what="turns", mode=mode)),
+        space.discussions().search("accountant", DiscussionSearch(what="turns", mode=mode)),
+    ):
+        assert [one.first for one in found[:2]] == [2, 0]
+        assert found[1].superseded_by.turn == 2
+
+
 def test_short_replacement_is_looked_up(space):
     discussion = opened(space)
     tell(discussion, "dinner at 7 at Luigi's with the whole team", "make it 8")

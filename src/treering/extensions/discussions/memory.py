@@ -67,7 +67,7 @@ class DiscussionMemory:
             return ""
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages of all these discussions, best first; `warnings` state possible gaps."""
+        """Find memories of these discussions, or with `what` messages, best first; `warnings` state possible gaps."""
         return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
 
 
@@ -126,7 +126,7 @@ class Discussion:
         return self._memories.uncovered(self._summaries)
 
     def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
-        """Find memories and messages, best first; `warnings` state possible gaps."""
+        """Find memories, or with `what` messages, best first; `warnings` state possible gaps."""
         return search(self.engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:

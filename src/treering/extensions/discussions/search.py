@@ -17,6 +17,7 @@ from treering.extensions.discussions.summaries.memories import Memory, memories_
 from treering.extensions.statements.conversations import MACHINES
 from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.statement import SaidMessage
+from treering.ports.ledger import Selection
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import NamePart, Scored, TextRequest
@@ -192,7 +193,7 @@ class DiscussionHits(list[DiscussionHit]):
         self.understood: tuple[UnderstoodDays, ...] = tuple(understood)
         """The days that phrases such as "yesterday" were resolved to, in `hybrid` mode."""
         self.warnings: tuple[str, ...] = tuple(warnings)
-        """Whether the index is behind, or passages lack vectors in a mode that uses them."""
+        """Whether the index is behind, passages lack vectors in a mode that uses them, or there is nothing to find."""
 
 
 def search(
@@ -218,10 +219,9 @@ def search(
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
-    unknown = () if hits or not is_empty_scope(engine, scope) else (f"No discussion is stored in {scope}.",)
     return DiscussionHits(
         run.with_replies(run.current_first(hits[: options.limit], query)),
-        warnings=(*unknown, *(lag_warning(lag) if by_meaning else behind_warning(lag.behind))),
+        warnings=(*(() if hits else run.missing()), *(lag_warning(lag) if by_meaning else behind_warning(lag.behind))),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 
@@ -286,6 +286,16 @@ class _Search:
                 return self._ordered(self._enough(lambda limit: self._near(query, limit)), query)
             case "hybrid":
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
+
+    def missing(self) -> tuple[str, ...]:
+        """Return a warning if there is no discussion, or none of the memories that alone were searched."""
+        if is_empty_scope(self.engine, self.scope):
+            return (f"No discussion is stored in {self.scope}.",)
+        reach = self._reach()
+        memories = Selection(reach.scope, reach.descend, ("knowledge",), reach.where, newest=1)
+        if self.options.what == "memories" and not any(self.engine.ledger.select(memories)):
+            return ("There are no memories yet. Make them with update, or search messages with what=turns.",)
+        return ()
 
     def relatives(self, hits: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Return hits that share names with the best ones, with lower scores than all of them."""

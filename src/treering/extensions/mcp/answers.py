@@ -49,7 +49,7 @@ def text_of(report: Report, *, max_tokens: int) -> str:
         return cut_to_tokens(report.text or "This space is empty.", max_tokens)
     if isinstance(report, SearchReport):
         title = _counted_results(len(report.hits))
-        hits = list(cited_hits(report, max_line_chars=_LINE_CHARS))
+        hits = list(cited_hits(report.hits, report.terms, max_line_chars=_LINE_CHARS))
         return fit_items(title, hits, _notes(report), origin="search", max_tokens=max_tokens)
     title, entries = _outline(report)
     return fit_entries(title, entries, _notes(report), max_tokens=max_tokens)

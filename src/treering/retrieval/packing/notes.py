@@ -93,9 +93,11 @@ def conflict_notes(contested: Iterable[Knowledge], shown: Set[str], reach: Reach
 def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskResults) -> str:
     if not results.answers:
         words = results.known.words
+        closest = " The closest passages are listed below, without quotes." if packed.left_out else ""
+        if words.below:
+            return f"{words.told()}{closest}"
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
-        closest = " The closest passages are listed below, without quotes." if packed.left_out else ""
         return f"No indexed text mentions {missing}.{rest}{closest}"
     if not packed.unnumbered:
         return "Nothing is stored here for this task."

@@ -27,6 +27,8 @@ class WordsKnown:
 
     known: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    """The words that occur only in scopes below, if that was checked; otherwise these words are unknown."""
 
     @classmethod
     def of(cls, words: Mapping[str, tuple[str, ...]], counts: Iterable[str]) -> "WordsKnown":
@@ -36,10 +38,11 @@ class WordsKnown:
         return cls(tuple(word for word in words if word.casefold() not in gone), tuple(unknown))
 
     def told(self) -> str:
-        """Return a message that lists both; empty if there are no words."""
+        """Return a message that lists them; empty if there are no words."""
         unknown = f"Not known here: {listed(self.unknown)}." if self.unknown else ""
+        below = f"Known only in scopes below: {listed(self.below)}." if self.below else ""
         known = f"Known here: {listed(self.known)}." if self.known else ""
-        return " ".join(filter(None, (unknown, known)))
+        return " ".join(filter(None, (unknown, below, known)))
 
 
 def listed(names: Sequence[str]) -> str:

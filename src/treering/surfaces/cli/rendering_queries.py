@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from treering.core.audit import LINK_EVENTS
 from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
-from treering.core.fencing import fence, fence_items
+from treering.core.fencing import fence
 from treering.retrieval import limits
 from treering.retrieval.search.lines import ShownLine
 from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
-from treering.surfaces.search_text import cited_hits
+from treering.surfaces.search_text import fenced_hits
 from treering.verbs.envelope import Report
 from treering.verbs.read_reports import Empty, ReadReport
 from treering.verbs.shown_hits import USUAL, ShownHit, ShownPassage, flag_in_words, lines_shown_of, shown_status
@@ -97,8 +97,7 @@ def render_brief(report: "BriefReport", *, fenced: bool, verbose: bool = False) 
 def render_search(report: "SearchReport", *, fenced: bool) -> Iterator[IndentedLine]:
     """Show hits, best first, each with its place, its symbol and the lines that answer."""
     if fenced and report.hits:
-        hits = cited_hits(report, max_line_chars=limits.MAX_LINE_CHARS)
-        yield line(fence_items(((hit.marker, hit.text) for hit in hits), origin="search"))
+        yield line(fenced_hits(report.hits, report.terms))
         for rank, hit in enumerate(report.hits, start=1):
             yield from _explained(rank, hit)
     else:

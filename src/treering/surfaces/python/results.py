@@ -1,7 +1,7 @@
 """Results of the everyday methods of a space: sequences and values that print in readable form."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from treering.core.canonical import is_object
@@ -27,10 +27,17 @@ _NEW = frozenset({"created", "duplicate"})
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchHit:
-    """A passage or an object that matches a search. Its `text` is data, whatever its content."""
+    """A passage or an object that matches a search. Its `text` is data, whatever its content.
+
+    `str(hit)` is the text for an agent, with recalled text marked as data.
+    """
 
     shown: "ShownHit"
     """The hit with all its fields."""
+    rank: int = field(default=1, compare=False)
+    """Its rank among the hits, from 1."""
+    terms: tuple[str, ...] = field(default=(), compare=False)
+    """Index terms of the query."""
 
     @property
     def id(self) -> str:
@@ -76,10 +83,10 @@ class SearchHit:
         return f"{self.shown.object_id} {self.shown.segment_id}".strip()
 
     def __str__(self) -> str:
-        """Return the place, why to read it with care, and the words."""
-        at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
-        doubts = f"  ({self.shown.doubts})" if self.shown.doubts else ""
-        return f"{self.path or self.title or self.origin}{at}{doubts}\n{self.text}"
+        """Return the words as data, below their place, the speaker and day, and why to read them with care."""
+        from treering.surfaces.search_text import fenced_hits  # loaded only by programs that print hits
+
+        return fenced_hits([self.shown], self.terms, start=self.rank)
 
     def __repr__(self) -> str:
         """Return a line such as `<Markdown README.md:3-5>` or `<Decision "Retries are bounded" know:01m8…>`."""
@@ -108,18 +115,24 @@ class _Items(Sequence[Item]):
 
 
 class Hits(_Items[SearchHit]):
-    """The hits of a search, best first."""
+    """The hits of a search, best first. `str(hits)` is the text for an agent, with recalled text marked as data."""
 
     def __init__(self, report: "SearchReport") -> None:
-        super().__init__([SearchHit(one) for one in report.hits])
+        super().__init__([SearchHit(one, rank, report.terms) for rank, one in enumerate(report.hits, 1)])
         self.report = report
 
     def __str__(self) -> str:
         """Return all hits, or why there are none, then the commands or commits asked for, and warnings."""
-        facts = ["\n".join([f"The {name}:", *lines]) for name, lines in self.report.project_facts()]
+        from treering.core.fencing import fence
+        from treering.surfaces.search_text import fenced_hits  # loaded only by programs that print hits
+
+        hits = [fenced_hits(self.report.hits, self.report.terms)] if self else []
+        facts = [
+            "\n".join([f"The {name}:", fence("\n".join(lines), origin=name)])
+            for name, lines in self.report.project_facts()
+        ]
         empty = [f"No results: {self.report.empty.hint}"] if self.report.empty else []
         warnings = [f"Warning: {one}" for one in self.report.warnings]
-        hits = [f"{number}  {hit}" for number, hit in enumerate(self, 1)]
         return "\n\n".join([*hits, *empty, *facts, *warnings])
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """`query` in mode `context`: knowledge, decisions, constraints, work and passages for a task."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -47,6 +48,8 @@ from treering.verbs.read_reports import (
     understood_days,
     warnings_of,
     why_empty,
+    why_words_are_below,
+    with_words_below,
 )
 from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.replaced_turns import asks_about_past
@@ -103,6 +106,9 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         reranking=reranking_of(call, options),
         adjusting=feedback_for(call, given.task) if options.as_of is None else None,
     )
+    if not results.answers:
+        words = with_words_below(call, question, reach, results.known.words)
+        results = replace(results, known=replace(results.known, words=words))
     altered: Altered = dict(results.altered)
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
@@ -134,7 +140,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         status="empty" if is_empty else "ok",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in (*results.sources.hits, *results.beliefs.hits))),
-            *(() if is_empty else below_warning(call, question, reach)),
+            *below_warning(call, question, reach),
             *warnings_of(question),
             *reranking_warnings(results.sources),
             *altered_warnings(altered),
@@ -226,7 +232,10 @@ def _why_empty(call: Call, results: TaskResults, reach: Reach, left_out: int) ->
         return Empty(reason="filtered_out", count=left_out, hint="Nothing fits into max_tokens. Give a larger number.")
     if results.answers:
         return why_empty(call, results.question, reach)
-    hint = " ".join(filter(None, (results.known.words.told(), _NOT_MENTIONED)))
+    words = results.known.words
+    if empty := why_words_are_below(call, results.question, reach, words):
+        return empty
+    hint = " ".join(filter(None, (words.told(), _NOT_MENTIONED)))
     return Empty(reason="unknown_entity", hint=hint)
 
 

@@ -161,7 +161,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *(below_warning(call, question, reach) if hits and not found.unrelated else ()),
+            *(() if hits and found.unrelated else below_warning(call, question, reach)),
             *_doubts(call, judged, words, found, question, reach),
             *warnings_of(question),
             *reranking_warnings(found),
