@@ -295,6 +295,18 @@ def test_archived_and_unfinished_records_are_omitted(open_space, bakery):
     assert not [path for path, page in wiki(space).items() if "electric" in page.body or "test loaf" in page.body]
 
 
+def test_a_decision_cites_its_recorded_lines(read_space):
+    loaf = cited_part(read_space, "src/bakery/loaf.py")
+    read_space.decide("Loaves are baked hot", because="src/bakery/loaf.py:31")
+    page = wiki(read_space)["decisions.md"]
+    assert "Based on [src/bakery/loaf.py, line 31](source:src/bakery/loaf.py#L31-L31)." in page.body
+    (cited,) = [one for one in page.citations if one.source_id == loaf["source_id"]]
+    source = space_parts.read(read_space, cited.source_id)
+    text = FILES["src/bakery/loaf.py"].split("\n")[30]
+    assert (cited.first_line, cited.last_line) == (31, 31)
+    assert cited.content_hash == segment_hash(text, salt=source.salt)
+
+
 def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them(read_space):
     pages = wiki(read_space, most_modules=3)
     modules = [path for path in pages if path.startswith("modules/")]

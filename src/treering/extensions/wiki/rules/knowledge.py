@@ -86,5 +86,5 @@ def _statement(item: Knowledge) -> str:
 def _cited(body: PageBody, ref: EvidenceRef) -> str:
     file = body.facts.files.by_id.get(ref.source_id)
     text = body.facts.text(file) if file else None
-    lines = text.cite_segment(ref.segment_id) if text else None
-    return body.source(lines, plain(f"{lines.path}, line {lines.first_line}")) if lines else ""
+    lines = text.cite_evidence(ref) if text else None
+    return body.source(lines, plain(f"{lines.path}, {lines.numbers}")) if lines else ""
