@@ -41,11 +41,11 @@ class KnownObjects:
     stated: Sequence[Knowledge] = ()
     """Decisions, constraints, procedures and preferences in force or contested, by title."""
     in_files: Sequence[Knowledge] = ()
-    """Those that files of the repository state and nobody confirmed."""
+    """The same kinds of knowledge, stated in files of the repository and not confirmed."""
     proposed: Sequence[Knowledge] = ()
     """Other candidates, such as statements of agents and conversations."""
     stale: Sequence[Knowledge] = ()
-    """Those that were in force until their evidence was lost."""
+    """Knowledge that was in force until its evidence was lost."""
     facts: Sequence[Knowledge] = ()
     """Facts that are in force or read from files, with evidence in files of the repository, by path and title."""
     activities: Sequence[Activity] = ()
