@@ -135,6 +135,18 @@ def test_an_uncommitted_wiki_is_no_unread_file(home, capsys, folder):
     assert "untracked" in "".join(capsys.readouterr())
 
 
+def test_a_deleted_page_is_no_unread_file(home, capsys):
+    told(capsys, "build")
+    tree = home / "shop"
+    git(tree, "rm", "-q", "src/shop/rules.py")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "Remove the rules, add the wiki")
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "modules/shop-rules.md" in told(capsys, "build")["removed"]
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "untracked" not in "".join(capsys.readouterr())
+
+
 def test_recent_changes_have_the_subjects_of_commits_as_plain_words(home, capsys):
     tree = home / "shop"
     (tree / "src/shop/rules.py").write_text(RULES.replace('startswith("/")', 'startswith("/shop")'))

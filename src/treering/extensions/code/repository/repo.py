@@ -586,8 +586,12 @@ def _has_unread_changes(plan: _Plan) -> bool:
     changes = plan.repository.work_changes()
     files = {change.path: change.file for change in changes if not change.deleted}
     manifests = {path: read_lying(files[path], plan.reader.max_bytes(path, 0)) for path in own_manifests(files)}
-    new = own_files_below({path: data for path, data in manifests.items() if data})
-    return not all(new.wrote(change.path) or plan.written.wrote(change.path) for change in changes)
+    # The committed manifests list the pages that were deleted since.
+    entries = plan.repository.entries(plan.commit) if manifests and plan.commit else ()
+    committed = plan.repository.blobs(entry for entry in entries if entry.path in manifests)
+    before = own_files_below({entry.path: data for entry, data in committed if data})
+    now = own_files_below({path: data for path, data in manifests.items() if data})
+    return not all(any(own.wrote(one.path) for own in (plan.written, now, before)) for one in changes)
 
 
 def _read_last(plan: _Plan) -> str:
