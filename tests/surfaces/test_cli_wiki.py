@@ -124,6 +124,29 @@ def test_a_wiki_that_is_committed_settles(home, capsys):
     assert told(capsys, "build")["written"] == []
 
 
+@pytest.mark.parametrize("folder", ["wiki", "docs/wiki"])
+def test_an_uncommitted_wiki_is_no_unread_file(home, capsys, folder):
+    tree = home / "shop"
+    told(capsys, "build", "--to", str(tree / folder))
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "untracked" not in "".join(capsys.readouterr())
+    (tree / folder / "mine.md").write_text("# Mine\n")
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "untracked" in "".join(capsys.readouterr())
+
+
+def test_a_deleted_page_is_no_unread_file(home, capsys):
+    told(capsys, "build")
+    tree = home / "shop"
+    git(tree, "rm", "-q", "src/shop/rules.py")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "Remove the rules, add the wiki")
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "modules/shop-rules.md" in told(capsys, "build")["removed"]
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert "untracked" not in "".join(capsys.readouterr())
+
+
 def test_recent_changes_have_the_subjects_of_commits_as_plain_words(home, capsys):
     tree = home / "shop"
     (tree / "src/shop/rules.py").write_text(RULES.replace('startswith("/")', 'startswith("/shop")'))

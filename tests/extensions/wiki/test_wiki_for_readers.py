@@ -115,6 +115,23 @@ def test_copies_and_supporting_code_have_no_pages(lawn):
     assert not [path for path in lawn if "bench" in path]
 
 
+def test_package_called_doc_has_a_page(tmp_path, space):
+    files = {
+        "go.mod": "module example.org/lawn\n",
+        "lawn.go": "// Package lawn mows.\npackage lawn\n",
+        "doc/man.go": "// Package doc writes manuals.\npackage doc\n\n// Man writes a page.\nfunc Man() {}\n",
+        "doc/md.go": "package doc\n\n// Markdown writes a page.\nfunc Markdown() {}\n",
+        "doc/README.md": "# Manuals\n\nHow manuals are written.\n",
+        "site/docs/conf.py": '"""Settings of the site."""\n\n\ndef setup() -> None:\n    """Set up."""\n',
+        "site/docs/index.md": "# Lawn\n\nMow with care.\n",
+    }
+    Bakery(tmp_path / "lawn", files).ingest(space)
+    pages = wiki(space)
+    assert "`Markdown`" in pages["modules/doc.md"].body
+    assert "documents/doc-readme.md" in pages
+    assert not [path for path in pages if "conf" in path]
+
+
 def test_a_definition_is_cited_below_its_long_comment(lawn):
     body = lawn["modules/yard-src-main-java-org-lawn-hedge.md"].body
     assert "### class `Hedge`\n" in body

@@ -231,6 +231,82 @@ def test_what_is_declared_about_another_repository_alone_is_omitted(tmp_path, op
     assert "Everybody wears a hat" in bread
 
 
+def section_of(page, heading):
+    """Return the text below a heading of the second level."""
+    return page.body.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def cited_part(space, path, at=-1):
+    (file,) = [one for one in space_parts.all_of(space, "source") if one.title == path]
+    return {"source_id": file.id, "segment_id": file.segments[at].segment_id}
+
+
+def test_a_proposal_is_not_listed_as_decided(read_space):
+    oven = cited_part(read_space, "src/bakery/oven.py")
+    space_parts.decide(read_space, "Ovens are electric", oven, status="candidate")
+    rule = {"rule": "No raisins in cakes."}
+    space_parts.decide(read_space, "Raisins", kind="constraint", payload=rule, status="candidate")
+    space_parts.decide(read_space, "Loaves cool down", oven)
+    pages = wiki(read_space)
+    page = pages["decisions.md"]
+    assert "### Loaves cool down" in section_of(page, "Decisions")
+    assert "Ovens are electric" not in section_of(page, "Decisions")
+    assert section_of(page, "Rules") == ""
+    assert "- Ovens are electric ([src/bakery/oven.py" in section_of(page, "Proposed, not confirmed")
+    assert "- Raisins: No raisins in cakes." in section_of(page, "Proposed, not confirmed")
+    assert [path for path, one in pages.items() if "Ovens are electric" in one.body] == ["decisions.md"]
+
+
+def test_statements_of_files_are_listed_apart(read_space):
+    page = wiki(read_space)["decisions.md"]
+    assert "One oven" in section_of(page, "Stated in files, not confirmed")
+    assert section_of(page, "Decisions") == ""
+
+
+def test_facts_that_an_agent_proposes_are_omitted(read_space):
+    manifest = cited_part(read_space, "pyproject.toml")
+    space_parts.state_fact(read_space, "bakery", "depends on sugar", "1", manifest, status="candidate")
+    assert "| Depends on | flour |" in wiki(read_space)["overview.md"].body
+
+
+def test_stale_and_contested_decisions_are_marked(read_space, bakery):
+    space_parts.decide(read_space, "Ovens are electric", cited_part(read_space, "src/bakery/oven.py"))
+    loaf = cited_part(read_space, "src/bakery/loaf.py")
+    space_parts.decide(read_space, "Loaves are round", loaf, payload={"question": "Form?", "outcome": "Round"})
+    square = {"payload": {"question": "Form?", "outcome": "Square"}, "status": "candidate"}
+    space_parts.decide(read_space, "Loaves are square", loaf, **square)
+    bakery.edit("src/bakery/oven.py", "self.degrees = degrees", "self.degrees = degrees + 1")
+    bakery.ingest(read_space)
+    pages = wiki(read_space)
+    page = pages["decisions.md"]
+    assert "Ovens are electric" not in section_of(page, "Decisions")
+    assert "Ovens are electric" in section_of(page, "Stale: the evidence was changed or deleted")
+    assert "Contested: another statement contradicts it." in section_of(page, "Decisions")
+    assert "- Loaves are square (contested): Square" in section_of(page, "Proposed, not confirmed")
+    assert "[Loaves are round](page:decisions.md) (contested): Round" in pages["modules/bakery-loaf.md"].body
+
+
+def test_archived_and_unfinished_records_are_omitted(open_space, bakery):
+    space = open_space(actor="ada", channel="user")
+    bakery.ingest(space)
+    gone = space_parts.decide(space, "Ovens are electric", status="active")
+    space.crystallize("knowledge", input={"id": gone, "status": "archived"})
+    space.crystallize("activity", input={"title": "Bake a test loaf", "status": "draft"})
+    assert not [path for path, page in wiki(space).items() if "electric" in page.body or "test loaf" in page.body]
+
+
+def test_a_decision_cites_its_recorded_lines(read_space):
+    loaf = cited_part(read_space, "src/bakery/loaf.py")
+    read_space.decide("Loaves are baked hot", because="src/bakery/loaf.py:31")
+    page = wiki(read_space)["decisions.md"]
+    assert "Based on [src/bakery/loaf.py, line 31](source:src/bakery/loaf.py#L31-L31)." in page.body
+    (cited,) = [one for one in page.citations if one.source_id == loaf["source_id"]]
+    source = space_parts.read(read_space, cited.source_id)
+    text = FILES["src/bakery/loaf.py"].split("\n")[30]
+    assert (cited.first_line, cited.last_line) == (31, 31)
+    assert cited.content_hash == segment_hash(text, salt=source.salt)
+
+
 def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them(read_space):
     pages = wiki(read_space, most_modules=3)
     modules = [path for path in pages if path.startswith("modules/")]

@@ -40,6 +40,12 @@ class LineCitation:
         """Its path, first and last line."""
         return self.path, self.first_line, self.last_line
 
+    @property
+    def numbers(self) -> str:
+        """Its lines in words, such as `lines 3–5`."""
+        first, last = self.first_line, self.last_line
+        return f"line {first}" if first == last else f"lines {first}–{last}"
+
     def __str__(self) -> str:
         lines = f"#L{self.first_line}-L{self.last_line}"
         return f"{self.path}{lines} @ {self.commit[:12]}" if self.commit else f"{self.path}{lines}"

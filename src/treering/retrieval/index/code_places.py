@@ -95,10 +95,11 @@ def _role_by_form(path: str, form: str) -> PlaceRole:
         return "example"
     if form == "data":
         return "data"
-    return CODE if _DOCUMENTS.isdisjoint(path.lower().split("/")[:-1]) else "documentation"
+    return CODE if DOCUMENT_FOLDERS.isdisjoint(path.lower().split("/")[:-1]) else "documentation"
 
 
-_DOCUMENTS = frozenset({"doc", "docs"})
+DOCUMENT_FOLDERS = frozenset({"doc", "docs"})
+"""Folders whose code belongs to documents, such as the configuration of a site builder."""
 
 
 _TEST = re.compile(

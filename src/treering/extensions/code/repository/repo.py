@@ -576,9 +576,22 @@ def _aside(plan: _Plan, item: RepoItem) -> bool:
 def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
     notes = [_read_last(plan)] if plan.read_elsewhere else []
-    if reads_head and plan.repository.is_dirty():
+    if reads_head and plan.repository.is_dirty() and _has_unread_changes(plan):
         notes.append("Uncommitted or untracked files were not read; the option `worktree` (--worktree) reads them.")
     return tuple(filter(None, notes))
+
+
+def _has_unread_changes(plan: _Plan) -> bool:
+    """Return whether the work tree differs from HEAD in files that Treering did not write, such as a wiki."""
+    changes = plan.repository.work_changes()
+    files = {change.path: change.file for change in changes if not change.deleted}
+    manifests = {path: read_lying(files[path], plan.reader.max_bytes(path, 0)) for path in own_manifests(files)}
+    # The committed manifests list the pages that were deleted since.
+    entries = plan.repository.entries(plan.commit) if manifests and plan.commit else ()
+    committed = plan.repository.blobs(entry for entry in entries if entry.path in manifests)
+    before = own_files_below({entry.path: data for entry, data in committed if data})
+    now = own_files_below({path: data for path, data in manifests.items() if data})
+    return not all(any(own.wrote(one.path) for own in (plan.written, now, before)) for one in changes)
 
 
 def _read_last(plan: _Plan) -> str:

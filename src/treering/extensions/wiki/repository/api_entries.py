@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from treering.core.evidence import Lines, Segment, segment_hash
+from treering.core.evidence import EvidenceRef, Lines, Segment, segment_hash
 from treering.core.objects import Source
 from treering.extensions.code.parsing.languages import comment_text, docstring_at
 from treering.extensions.code.parsing.outline import CodeOutline, Symbol, outline
@@ -82,21 +82,22 @@ class SourceLines:
         """Return a citation of lines within one segment, or `None` if no segment contains the first."""
         for place, part in self.spans:
             if place.start <= first <= place.end:
-                end = min(last, place.end)
-                if (first, end) == (place.start, place.end):
-                    return self._citation(first, end, place, part, part.hash)
-                text = "\n".join(self.lines[first : end + 1])
-                return self._citation(first, end, place, part, segment_hash(text, salt=self.source.salt))
+                return self._citation(first, last, place, part)
         return None
 
-    def cite_segment(self, segment_id: str) -> LineCitation | None:
-        """Return a citation of a segment, or `None` if it is not in the source."""
+    def cite_evidence(self, ref: EvidenceRef) -> LineCitation | None:
+        """Return a citation of the lines of a reference, or `None` if its segment is not in the source."""
         for place, part in self.spans:
-            if part.segment_id == segment_id:
-                return self._citation(place.start, place.end, place, part, part.hash)
+            if part.segment_id == ref.segment_id:
+                first, last = ref.lines or (1, place.end - place.start + 1)
+                return self._citation(place.start + first - 1, place.start + last - 1, place, part)
         return None
 
-    def _citation(self, first: int, last: int, place: Lines, part: Segment, text_hash: str) -> LineCitation:
+    def _citation(self, first: int, last: int, place: Lines, part: Segment) -> LineCitation:
+        last = min(last, place.end)
+        text_hash = part.hash
+        if (first, last) != (place.start, place.end):
+            text_hash = segment_hash("\n".join(self.lines[first : last + 1]), salt=self.source.salt)
         return LineCitation(self.path, first, last, place.commit, text_hash, self.source.id, part.segment_id)
 
 

@@ -1,7 +1,8 @@
 """The files of a repository in a space, read once, without their text."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
 from typing import Any
@@ -23,8 +24,15 @@ from treering.extensions.wiki.repository.prose import Words, cut, words_of
 from treering.extensions.wiki.repository.sections import heading_text, outline_document
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import check_interrupt
-from treering.retrieval.index.code_names import CodeFile, code_file, read_use
-from treering.retrieval.index.code_places import PlaceRole, role_of, root_and_path
+from treering.retrieval.index.code_names import CodeFile, code_file, file_at, read_use
+from treering.retrieval.index.code_places import (
+    CODE,
+    DOCUMENT_FOLDERS,
+    PlaceRole,
+    role_of,
+    role_of_file,
+    root_and_path,
+)
 
 _PURPOSE_CHARS = 320
 _SHOWN_ROOTS = 5
@@ -100,6 +108,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
     start = (root or _only_root(ledger, scope)).rstrip("#/")
     states = _states(ledger, scope, start)
     before = f"{start}#" if start.startswith("repo:") else f"{start}/"
+    packages = _packages_called_doc(one.removeprefix(before) for one in states if one.startswith(before))
     found: dict[str, WikiFile] = {}
     payload: JsonObject = {}
     name = start.rpartition("/")[2]
@@ -108,7 +117,7 @@ def read_files(ledger: Ledger, scope: str, root: str | None = None) -> Repositor
             payload, name = source.payload, source.title
         elif source.origin.startswith(before) and source.kind != "conversation":
             path = source.origin.removeprefix(before)
-            found[path] = _file(source, path)
+            found[path] = _file(source, path, _role(source, path, packages))
     if not found:
         raise NotFound(
             f"The scope {scope} contains no files of {start!r}.",
@@ -194,11 +203,32 @@ def _folders(ledger: Ledger, scope: str) -> list[str]:
     return folders
 
 
-def _file(source: Source, path: str) -> WikiFile:
+def _packages_called_doc(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders called `doc` or `docs` with more files of code than others, such as packages of Go."""
+    surplus = Counter[str]()
+    for path in paths:
+        is_code = file_at(path) is not None and role_of_file(path, CODE) != "example"
+        for folder in _document_folders(path):
+            surplus[folder] += 1 if is_code else -1
+    return frozenset(folder for folder, count in surplus.items() if count > 0)
+
+
+def _document_folders(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[: at + 1]) for at, part in enumerate(parts[:-1]) if part.lower() in DOCUMENT_FOLDERS]
+
+
+def _role(source: Source, path: str, packages: Collection[str]) -> PlaceRole:
+    role = role_of(source)
+    folders = _document_folders(path)
+    in_package = bool(folders) and all(folder in packages for folder in folders)
+    return CODE if role == "documentation" and in_package and file_at(path) else role
+
+
+def _file(source: Source, path: str, role: PlaceRole) -> WikiFile:
     text = SourceLines(source, path)
     language = _text(source.metadata, "language")
     code = code_file(language, path)
-    role = role_of(source)
     spans = text.spans
     first = spans[0][0] if spans else None
     uses = (read_use(one) for part in source.segments for one in part.uses)

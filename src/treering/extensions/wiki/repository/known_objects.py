@@ -1,8 +1,10 @@
 """Knowledge, activities and open work of a space about one repository."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
@@ -12,6 +14,7 @@ from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.trees import standing_knowledge
 
 _STATED = ("decision", "constraint", "procedure", "preference")
+_Standing = Literal["in force", "in files", "proposed", "stale", "withdrawn"]
 _MOST = 200
 """The maximum number of objects of each kind."""
 _BATCH_SIZE = 500
@@ -36,11 +39,17 @@ class KnownObjects:
     """Objects shown on pages, each kind in its display order."""
 
     stated: Sequence[Knowledge] = ()
-    """Decisions, constraints, procedures and preferences, by title."""
+    """Decisions, constraints, procedures and preferences in force or contested, by title."""
+    in_files: Sequence[Knowledge] = ()
+    """The same kinds of knowledge, stated in files of the repository and not confirmed."""
+    proposed: Sequence[Knowledge] = ()
+    """Other candidates, such as statements of agents and conversations."""
+    stale: Sequence[Knowledge] = ()
+    """Knowledge that was in force until its evidence was lost."""
     facts: Sequence[Knowledge] = ()
-    """Facts with evidence in files of the repository, by path and title."""
+    """Facts that are in force or read from files, with evidence in files of the repository, by path and title."""
     activities: Sequence[Activity] = ()
-    """Newest first."""
+    """Finished ones, newest first."""
     work: Sequence[WorkItem] = ()
     """Unfinished work, by priority and title."""
     subjects: Mapping[str, KnownSubject] = field(default_factory=dict)
@@ -60,22 +69,31 @@ class KnownObjects:
 
 
 def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datetime) -> KnownObjects:
-    """Read the current objects of a scope, without those only about other repositories.
+    """Read the current objects and stale knowledge of a scope, without those only about other repositories.
 
     Statements of a person and knowledge from conversations belong to every repository of the scope, unless they refer
     only to nodes of others.
     """
     known = [one for one in _selected(ledger, scope, "knowledge") if isinstance(one, Knowledge)]
-    current = standing_knowledge(ledger, [one for one in known if is_current(one) and not is_over(one, now=now)])
+    shown = [one for one in known if (is_current(one) or one.status == "stale") and not is_over(one, now=now)]
+    current = standing_knowledge(ledger, shown)
     subjects = _subjects(ledger, current, files)
     foreign = _foreign(ledger, current, files)
     own = [one for one in current if _is_of(one, files, subjects, foreign)]
-    stated = sorted((one for one in own if one.kind in _STATED), key=lambda one: (one.title, one.id))
+    by_standing: dict[_Standing, list[Knowledge]] = defaultdict(list)
+    for one in sorted((one for one in own if one.kind in _STATED), key=lambda one: (one.title, one.id)):
+        by_standing[_standing(one, files)].append(one)
     facts = [one for one in own if isinstance(one.payload, Fact) and _sources_of(one) & files.by_id.keys()]
-    done = [one for one in _selected(ledger, scope, "activity") if isinstance(one, Activity) and is_current(one)]
+    facts = [one for one in facts if _standing(one, files) in ("in force", "in files")]
+    done = [
+        one for one in _selected(ledger, scope, "activity") if isinstance(one, Activity) and one.status == "finalized"
+    ]
     work = [one for one in _selected(ledger, scope, "work_item") if isinstance(one, WorkItem) and _is_open(one, now)]
     return KnownObjects(
-        stated=stated[:_MOST],
+        stated=by_standing["in force"][:_MOST],
+        in_files=by_standing["in files"][:_MOST],
+        proposed=by_standing["proposed"][:_MOST],
+        stale=by_standing["stale"][:_MOST],
         facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
         activities=sorted(done, key=lambda one: (when_done(one), one.title, one.id), reverse=True)[:_MOST],
         work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
@@ -85,6 +103,14 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
 
 def _selected(ledger: Ledger, scope: str, kind: str) -> Iterable[Object]:
     return ledger.select(Selection(scope=scope, types=(kind,), where=And((Compare("type", "eq", kind),))), altered={})
+
+
+def _standing(item: Knowledge, files: RepositoryFiles) -> _Standing:
+    if item.status == "stale":
+        return "stale" if item.was_active else "withdrawn"
+    if item.was_active:
+        return "in force"
+    return "in files" if item.is_only_read and _sources_of(item) & files.by_id.keys() else "proposed"
 
 
 def _is_of(

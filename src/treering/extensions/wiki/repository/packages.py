@@ -12,7 +12,7 @@ from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
 
 _SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
 _SUPPORTING = re.compile(
-    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|docs?|examples?|website|fuzz|t"
+    r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|examples?|website|fuzz|t"
     r"|packaging|completions?|\.[^/]+)/|(?:^|/)(?:\.[^/]+|benches|fuzz_targets)/|(?:^|/)[^/]*\.config\.\w+$"
     r"|(?:^|/)(?:build\.rs|\.[^/]+)$|^(?:gradlew|mvnw)$|^(?:setup|conftest|noxfile|fabfile|tasks)\.py$|^(?:gulpfile|gruntfile)\.\w+$",
     re.IGNORECASE,

@@ -41,7 +41,7 @@ def knowledge_blocks(body: PageBody, item: Knowledge) -> list[str]:
     steps = payload.steps[:MAX_STEPS] if isinstance(payload, Procedure) else ()
     numbered = "\n".join(f"{at}. {short_text(step)}" for at, step in enumerate(steps, 1))
     evidence = _evidence(body, item)
-    status = "It is contested." if item.status == "contested" else ""
+    status = "Contested: another statement contradicts it." if item.status == "contested" else ""
     return [short_text(item.summary), bullets(lines), numbered, f"Based on {evidence}." if evidence else "", status]
 
 
@@ -60,8 +60,11 @@ def _subjects(body: PageBody, item: Knowledge) -> str:
 
 
 def _line(body: PageBody, item: Knowledge) -> str:
-    evidence = _evidence(body, item)
-    line = f"{body.to_page(DECISIONS, plain(item.title))}: {short_text(_statement(item))}"
+    evidence, statement = _evidence(body, item), _statement(item)
+    is_repeated = statement.startswith(item.title)  # a long statement has a shortened title
+    line = body.to_page(DECISIONS, short_text(statement) if is_repeated else plain(item.title))
+    line += " (contested)" if item.status == "contested" else ""
+    line += "" if is_repeated or not statement else f": {short_text(statement)}"
     return f"{line} ({evidence})" if evidence else line
 
 
@@ -83,5 +86,5 @@ def _statement(item: Knowledge) -> str:
 def _cited(body: PageBody, ref: EvidenceRef) -> str:
     file = body.facts.files.by_id.get(ref.source_id)
     text = body.facts.text(file) if file else None
-    lines = text.cite_segment(ref.segment_id) if text else None
-    return body.source(lines, plain(f"{lines.path}, line {lines.first_line}")) if lines else ""
+    lines = text.cite_evidence(ref) if text else None
+    return body.source(lines, plain(f"{lines.path}, {lines.numbers}")) if lines else ""

@@ -50,7 +50,7 @@ _FURTHER = {
     ARCHITECTURE: "the layers and their imports",
     HOWTO: "tasks with code, from the documents and examples",
     REFERENCE: "everything public, by module",
-    DECISIONS: "decisions and rules in force",
+    DECISIONS: "recorded decisions and rules",
     CHANGES: "recent work and the files that change most",
 }
 

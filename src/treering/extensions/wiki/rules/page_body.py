@@ -41,8 +41,7 @@ class PageBody:
         if lines is None:
             return label
         self.cited[lines] = None
-        first, last = lines.first_line, lines.last_line
-        return link(label or (f"line {first}" if first == last else f"lines {first}–{last}"), source_target(lines))
+        return link(label or lines.numbers, source_target(lines))
 
     def file(self, file: WikiFile) -> str:
         """Return the path of a file as a link to its beginning."""
