@@ -6,7 +6,10 @@ from collections.abc import Iterator
 _NAMES = rb"(\w++(?:,[ \t]*\w++)*+)"
 _TYPE = rb"\*?([A-Za-z_][\w.]*+)(?:\[[^\]\n]*+\])?"
 _NESTED = rb"[^()]*+(?:\([^()]*+\)[^()]*+)*+"
-_FUNCTION = re.compile(rb"\bfunc\b[ \t]*(?:\(([^()]*+)\)[ \t]*)?\w*+(?:\[[^\]\n]*+\])?\((" + _NESTED + rb")\)")
+_FUNCTION = re.compile(
+    rb"\bfunc\b[ \t]*(?:\(([^()]*+)\)[ \t]*)?\w*+(?:\[[^\]\n]*+\])?"
+    rb"\((" + _NESTED + rb")\)(?:[ \t]*\((" + _NESTED + rb")\))?"
+)
 _PARAMETERS = re.compile(_NAMES + rb"[ \t]++" + _TYPE + rb"(?=\s*(?:,|$|\)))")
 _VARIABLE = re.compile(rb"\bvar[ \t]+(\w++)[ \t]+" + _TYPE)
 _ASSIGNED = re.compile(
@@ -19,7 +22,7 @@ _WITHOUT_METHODS = frozenset(
 
 
 def variable_types(function: bytes) -> dict[str, str]:
-    """Return the types of receivers, parameters and variables, such as `Enforcer` or `model.Model`.
+    """Return the types of receivers, parameters, named results and variables, such as `Enforcer` or `model.Model`.
 
     A variable that is declared as `NewThing(…)` is a `Thing`. Names that are declared with several types, such as in
     different blocks, are left out.
