@@ -209,6 +209,14 @@ def test_the_test_of_a_go_method_that_several_types_have_is_found(space, project
     assert told(space, "till_test.go", types=["calls"], direction="out") == ["calls Till.CountCoins at till.go#L5-L5"]
 
 
+def test_methods_of_a_type_in_another_file_have_users_as_a_part_of_their_file(space, project):
+    method = "package shop\n\nfunc (t *Till) Empty() int {\n\treturn 0\n}\n"
+    use = "package shop\n\nfunc Report(t *Till) int {\n\treturn t.Empty() + t.CountCoins()\n}\n"
+    write(project, {**SHOP, "empty.go": method, "report.go": use})
+    ingest(space, project)
+    assert told(space, "empty.go", types=["calls"]) == ["called by (Till.Empty) Report at report.go#L4-L4"]
+
+
 @pytest.mark.parametrize(
     ("path", "relations"),
     [
