@@ -68,6 +68,18 @@ def test_edit_names_tests_with_their_command(space, acme):
     assert lines == ["Tests of acme/upload.py: tests/test_upload.py (run `make test`)"]
 
 
+@pytest.mark.parametrize("own", ["tests/test_upload.py", "acme/upload_test.py", "tests/upload_tests.py"])
+def test_test_with_the_name_of_the_file_comes_first(tmp_path, own):
+    scratch = Scratch(tmp_path / "acme")
+    one, *others = [f"\n\ndef test_send_{number}():\n    assert send('a', {{}})\n" for number in range(60)]
+    test = f"from acme.upload import send\n{one}"
+    scratch.commit({"acme/upload.py": UPLOAD, own: test, "tests/test_all.py": "".join([test, *others])})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        lines = lines_before_edit(space.asked_from(scratch.folder), [edit("put", "post")], scratch.folder)
+    assert texts(lines) == [f"Tests of acme/upload.py: {own}, tests/test_all.py"]
+
+
 def test_changed_signature_names_callers_everywhere(space, acme):
     lines = texts(lines_before_edit(space, [edit("def send(file, connection):", "def send(file):")], acme))
     assert lines[0] == (

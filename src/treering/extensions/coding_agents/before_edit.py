@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.objects import Constraint, Knowledge, Preference, Source
@@ -29,6 +29,8 @@ _MAX_EDITED_FILES = 3
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
+_TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
+"""The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
 
 
 def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
@@ -117,7 +119,7 @@ def _place(user: CodeNeighbour) -> str:
 
 
 def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mapping[str, int]) -> list[str]:
-    """Return the files of tests that exercise the edited symbols, then the others of the file, the closest first."""
+    """Return the files of tests: those of the file's name, of the edited symbols, of the file; the closest first."""
 
     def found(starts: Sequence[CodeStart]) -> list[str]:
         links = code_links(call, starts, _REACH, direction="in") if starts else []
@@ -125,7 +127,9 @@ def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mappin
         tests.sort(key=lambda one: -(1 + one.more + partners.get(one.title, 0)))
         return [one.title for one in tests]
 
-    return list(dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])]))
+    tests = dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])])
+    name = PurePosixPath(source.title).stem
+    return sorted(tests, key=lambda path: _TEST_AFFIX.sub("", PurePosixPath(path).stem) != name)
 
 
 def _test_command(repository: Mapping[str, Any]) -> str:
