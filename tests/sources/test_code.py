@@ -743,6 +743,22 @@ def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("func (e *Repo) Root() *Repo { return e }", ["c #Repo.Root", "c #Repo.open"]),
+        ("func (*Repo) Root(n ...func(int)) Till { return t }", ["c #Repo.Root", "c #Till.open"]),
+        ("func (e *Repo) Root() *y.Till { return e }", ["c #Repo.Root", "c x.org/y#Till.open"]),
+        ("func (e *Repo) Root() []*Repo { return e }", ["c #Repo.Root"]),
+        ("func (e *Repo) Root() error { return e }", ["c #Repo.Root"]),
+        ("func (e *Till) Root() *Till { return e }", ["c #Repo.Root"]),
+    ],
+)
+def test_a_method_of_the_result_of_a_go_method_is_found_by_its_type(method: str, expected: list[str]) -> None:
+    text = f'package a\n\nimport "x.org/y"\n\n{method}\n\nfunc run(e *Repo) {{\n\te.Root().open()\n}}\n'
+    assert [use for use in uses("a.go", text) if use.startswith("c")] == expected
+
+
+@pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
         ("a.ts", "import type { A as B } from './a'\nlet x: B\n", ["i ./a#", "i ./a#A", "u ./a#A"]),
