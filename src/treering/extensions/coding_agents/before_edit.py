@@ -119,7 +119,7 @@ def _place(user: CodeNeighbour) -> str:
 
 
 def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mapping[str, int]) -> list[str]:
-    """Return the files of tests: those of the file's name, of the edited symbols, of the file; the closest first."""
+    """Return the tests with the name of the file, then tests of the edited symbols, then other tests of the file."""
 
     def found(starts: Sequence[CodeStart]) -> list[str]:
         links = code_links(call, starts, _REACH, direction="in") if starts else []

@@ -64,7 +64,7 @@ class Neighbour(Value):
 
 
 class RelatedReport(Report):
-    """Neighbours, the nearest first, then the current ones and those that cite the start, and linked places in code."""
+    """Neighbours, nearest and current first, and linked places in code."""
 
     neighbours: tuple[Neighbour, ...]
     code: tuple[CodeNeighbour, ...] = ()
@@ -129,7 +129,7 @@ def _start(
 
 
 def _citing(call: Call, starts: Sequence[CodeStart], ids: Sequence[str], moment: AsOf) -> frozenset[str]:
-    """Return those of some objects that cite lines of the parts or symbols of code to start from."""
+    """Return the objects among `ids` that cite lines of the parts or symbols of code to start from."""
     parts = [start for start in starts if start.segments]
     if not (parts and ids):
         return frozenset()
