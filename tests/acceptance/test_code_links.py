@@ -209,6 +209,23 @@ def test_the_test_of_a_go_method_that_several_types_have_is_found(space, project
     assert told(space, "till_test.go", types=["calls"], direction="out") == ["calls Till.CountCoins at till.go#L5-L5"]
 
 
+def test_a_caller_in_the_passage_of_a_definition_is_found_but_no_recursion(space, project):
+    text = "def add(n):\n    return add(n - 1)\n\n\ndef double(n):\n    return add(n) + add(n)\n"
+    write(project, {"sums.py": text})
+    ingest(space, project)
+    assert len(source(space, "sums.py").segments) == 1
+    assert told(space, "sums.py::add") == ["called by (add) double at sums.py#L6-L6"]
+    assert told(space, "sums.py::double") == []
+
+
+def test_methods_of_a_type_in_another_file_have_users_as_a_part_of_their_file(space, project):
+    method = "package shop\n\nfunc (t *Till) Empty() int {\n\treturn 0\n}\n"
+    use = "package shop\n\nfunc Report(t *Till) int {\n\treturn t.Empty() + t.CountCoins()\n}\n"
+    write(project, {**SHOP, "empty.go": method, "report.go": use})
+    ingest(space, project)
+    assert told(space, "empty.go", types=["calls"]) == ["called by (Till.Empty) Report at report.go#L4-L4"]
+
+
 @pytest.mark.parametrize(
     ("path", "relations"),
     [

@@ -718,6 +718,10 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
         ("func run(n int, a, e *Repo) { e.open() }", ["c #Repo.open"]),
         ("func run(f func(n int) error, e Repo) { e.open() }", ["c #Repo.open"]),
         ("func run(e *y.Repo) { e.open() }", ["c x.org/y#Repo.open"]),
+        ("func run() (n int, e *Repo, err error) { e.open() }", ["c #Repo.open"]),
+        ("func (t *Till) run(n int) (e *Repo) { e.open() }", ["c #Repo.open"]),
+        ("func run() (e *Repo) { return func() (e *Till) { return e.open() } }", []),
+        ("func run() (*Repo, error) { e.open() }", []),
         ("func run(e *testing.T) { e.OpenAll() }", []),
         ("func run() {\n\te := &Repo{}\n\te.open()\n}", ["c #Repo.open"]),
         ("func run() {\n\te, err := NewRepo(f(1))\n\te.open()\n}", ["c #f", "c ?#NewRepo", "c #Repo.open"]),
@@ -736,6 +740,22 @@ def test_a_method_of_a_go_variable_is_found_by_the_stated_type(body: str, expect
 def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
     text = "import a.b\nimport a.c as see\nfrom .d import run as go\n\ngo()\nsee.all()\na.b.end()\n"
     assert uses("x/y.py", text) == ["i a.b#", "i a.c#", "i .d#run", "c .d#run", "c a.c#all", "c a.b#end"]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("func (e *Repo) Root() *Repo { return e }", ["c #Repo.Root", "c #Repo.open"]),
+        ("func (*Repo) Root(n ...func(int)) Till { return t }", ["c #Repo.Root", "c #Till.open"]),
+        ("func (e *Repo) Root() *y.Till { return e }", ["c #Repo.Root", "c x.org/y#Till.open"]),
+        ("func (e *Repo) Root() []*Repo { return e }", ["c #Repo.Root"]),
+        ("func (e *Repo) Root() error { return e }", ["c #Repo.Root"]),
+        ("func (e *Till) Root() *Till { return e }", ["c #Repo.Root"]),
+    ],
+)
+def test_a_method_of_the_result_of_a_go_method_is_found_by_its_type(method: str, expected: list[str]) -> None:
+    text = f'package a\n\nimport "x.org/y"\n\n{method}\n\nfunc run(e *Repo) {{\n\te.Root().open()\n}}\n'
+    assert [use for use in uses("a.go", text) if use.startswith("c")] == expected
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,19 @@ class TestQuery:
         for arguments in (("page", source), ("related", source), ("recent",)):
             assert known.done("query", "--mode", *arguments).out
 
+    def test_related_shows_current_statements_about_the_symbol_first(self, stage: Stage) -> None:
+        stage.commit({"till.py": "def add():\n    return open_till()\n\n\ndef open_till():\n    return 1\n"})
+        stage.done("ingest", ".")
+        for title, place in (("About both", ":1-6"), ("About add", "::add"), ("About the till", "::open_till")):
+            stage.done("decide", title, "--because", f"till.py{place}")
+        stage.done("decide", "About neither now", "--because", "till.py::open_till")
+        stage.done("undo")
+        stage.commit({"shop.py": "from till import open_till\n\n\ndef shop():\n    open_till()\n"})
+        stage.done("ingest", ".")
+        shown = stage.done("query", "--mode", "related", "open_till").out
+        names = ("About both", "About the till", "About add", "called by", "About neither now")
+        assert sorted(names, key=shown.index) == list(names)
+
     def test_it_answers_as_it_stood_then(self, known: Stage) -> None:
         known.done("ingest", "-", stdin="Zebras graze.")
         assert known.json("query", "--mode", "search", "zebras")["hits"]

@@ -68,10 +68,58 @@ def test_edit_names_tests_with_their_command(space, acme):
     assert lines == ["Tests of acme/upload.py: tests/test_upload.py (run `make test`)"]
 
 
-def test_changed_signature_names_callers_elsewhere(space, acme):
+@pytest.mark.parametrize("own", ["tests/test_upload.py", "acme/upload_test.py", "tests/upload_tests.py"])
+def test_test_with_the_name_of_the_file_comes_first(tmp_path, own):
+    scratch = Scratch(tmp_path / "acme")
+    one, *others = [f"\n\ndef test_send_{number}():\n    assert send('a', {{}})\n" for number in range(60)]
+    test = f"from acme.upload import send\n{one}"
+    scratch.commit({"acme/upload.py": UPLOAD, own: test, "tests/test_all.py": "".join([test, *others])})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        lines = lines_before_edit(space.asked_from(scratch.folder), [edit("put", "post")], scratch.folder)
+    assert texts(lines) == [f"Tests of acme/upload.py: {own}, tests/test_all.py"]
+
+
+def test_changed_signature_names_callers_everywhere(space, acme):
     lines = texts(lines_before_edit(space, [edit("def send(file, connection):", "def send(file):")], acme))
-    assert lines[0].startswith("This edit changes the signature of send; it is used at acme/queue.py:5")
-    assert "acme/upload.py" not in lines[0]
+    assert lines[0] == (
+        "This edit changes the signature of send; "
+        "it is used at acme/queue.py:5, tests/test_upload.py:5, and in this file at line 9"
+    )
+
+
+TILL = """package till
+
+type Till struct{ next *Till }
+
+// Count counts again from the top if there is a next till: t.Count(n).
+func (t *Till) Count(n int) int {
+\tif t.next != nil {
+\t\treturn t.next.top().Count(n) + t.Count(0)
+\t}
+\treturn n
+}
+
+func (t *Till) top() (other *Till) { other = t; other.Count(1); return t }
+
+func (t *Till) Empty() bool { return t.Count(2) == 0 }
+
+func (s *Shop) Empty() bool { return s.Count(3) == 0 }
+
+func (t *Till) Full() bool {
+\treturn t.Count(4) > 0
+}
+"""
+
+
+def test_changed_signature_names_callers_in_its_own_file_only(tmp_path):
+    scratch = Scratch(tmp_path / "till")
+    scratch.commit({"till.go": TILL})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("Count(n int) int", "Count() int", "till.go")
+        (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line == "This edit changes the signature of Till.Count; it is used in this file at lines 13, 15, 20"
 
 
 def test_edit_of_an_unknown_file_without_rules_gets_nothing(space, acme):
@@ -176,7 +224,7 @@ def test_edit_touches_its_innermost_symbol(acme, before, after, touched):
 
 def test_whole_new_content_is_compared_with_the_file(acme):
     found = touched_by(FileEdit("acme/upload.py", content=UPLOAD.replace("limit", "times")), acme)
-    assert found == TouchedSymbols(("Uploader.retry",), ("Uploader.retry",))
+    assert (found.symbols, found.signatures) == (("Uploader.retry",), ("Uploader.retry",))
 
 
 PATCH = (
@@ -203,4 +251,4 @@ PATCH = (
 def test_edits_of_every_client_are_understood(acme, tool_input):
     (found,) = file_edits({"cwd": str(acme), "tool_input": tool_input}, acme)
     assert found.path == "acme/upload.py"
-    assert touched_by(found, acme) == TouchedSymbols(("send",), ("send",))
+    assert touched_by(found, acme) == TouchedSymbols(("send",), ("send",), {"send": (9,)})

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.objects import Constraint, Knowledge, Preference, Source
@@ -29,6 +29,8 @@ _MAX_EDITED_FILES = 3
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
+_TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
+"""The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
 
 
 def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
@@ -83,9 +85,8 @@ def _code_lines(
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
     tests = [] if is_test_path(path) else _tests(call, source, touched, partners)
     if tests:
-        more = f" and {len(tests) - _HOOKS.max_entries} more" if len(tests) > _HOOKS.max_entries else ""
         run = f" (run `{command}`)" if (command := _test_command(repository)) else ""
-        yield HookLine(f"tests:{path}", f"Tests of {path}: {', '.join(tests[: _HOOKS.max_entries])}{more}{run}")
+        yield HookLine(f"tests:{path}", f"Tests of {path}: {_listed(tests)}{run}")
     usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= TUNING.commits.min_together]
     if usual:
         yield HookLine(
@@ -94,16 +95,22 @@ def _code_lines(
 
 
 def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
-    """Yield the places outside the file that use a symbol whose signature the edit changes."""
+    """Yield the places that use a symbol whose signature the edit changes, those in other files first."""
     for start in _starts(source, touched.signatures[: _HOOKS.max_entries]):
         name = start.names[0]
         users = [one for one in code_links(call, [start], _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
-        if places:
-            more = f" and {len(places) - _HOOKS.max_entries} more" if len(places) > _HOOKS.max_entries else ""
-            named = ", ".join(places[: _HOOKS.max_entries])
-            text = f"This edit changes the signature of {name}; it is used at {named}{more}"
+        own = [str(line) for line in touched.lines.get(name, ())]
+        parts = [f"at {_listed(places)}"] if places else []
+        parts += [f"in this file at line{'s' if own[1:] else ''} {_listed(own)}"] if own else []
+        if parts:
+            text = f"This edit changes the signature of {name}; it is used {', and '.join(parts)}"
             yield HookLine(f"callers:{source.id}:{name}", text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _HOOKS.max_entries} more" if len(names) > _HOOKS.max_entries else ""
+    return f"{', '.join(names[: _HOOKS.max_entries])}{more}"
 
 
 def _place(user: CodeNeighbour) -> str:
@@ -112,7 +119,7 @@ def _place(user: CodeNeighbour) -> str:
 
 
 def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mapping[str, int]) -> list[str]:
-    """Return the files of tests that exercise the edited symbols, then the others of the file, the closest first."""
+    """Return the tests with the name of the file, then tests of the edited symbols, then other tests of the file."""
 
     def found(starts: Sequence[CodeStart]) -> list[str]:
         links = code_links(call, starts, _REACH, direction="in") if starts else []
@@ -120,7 +127,9 @@ def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mappin
         tests.sort(key=lambda one: -(1 + one.more + partners.get(one.title, 0)))
         return [one.title for one in tests]
 
-    return list(dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])]))
+    tests = dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])])
+    name = PurePosixPath(source.title).stem
+    return sorted(tests, key=lambda path: _TEST_AFFIX.sub("", PurePosixPath(path).stem) != name)
 
 
 def _test_command(repository: Mapping[str, Any]) -> str:

@@ -4,14 +4,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from treering.extensions.code.parsing.outline import Symbol, outline
+from treering.extensions.code.parsing.outline import CodeOutline, Symbol, outline
 from treering.extensions.coding_agents.client_input import object_in
 from treering.extensions.conversations.tool_calls import PATCHED, PATH_ARGUMENTS
+from treering.retrieval.index.code_names import ANYWHERE, OWN, read_use
 
 _BEFORE = ("old_string", "oldString", "old_str")
 _AFTER = ("new_string", "newString", "new_str")
@@ -48,6 +49,8 @@ class TouchedSymbols:
 
     symbols: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The lines of the file, before the edit, that use a symbol of `signatures` outside of the symbol itself."""
 
 
 def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
@@ -86,12 +89,21 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     symbols = dict.fromkeys(name for one in known for name in _innermost(old.symbols, _changed_lines(text, one)))
     new = outline(edit.path, after)
     kept = {(one.qualified, _plain(one.signature)) for one in new.symbols} if new else None
-    changed = dict.fromkeys(
-        _dotted(one)
+    changed = {
+        _dotted(one): one
         for one in old.symbols
         if kept is not None and one.kind in _CALLED and (one.qualified, _plain(one.signature)) not in kept
-    )
-    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], tuple(changed)[:_MAX_SYMBOLS])
+    }
+    signatures = tuple(changed)[:_MAX_SYMBOLS]
+    lines = {name: _lines_using(changed[name], old) for name in signatures}
+    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines)
+
+
+def _lines_using(symbol: Symbol, file: CodeOutline) -> tuple[int, ...]:
+    """Return the lines of a file, outside a symbol, that use it or a member of an unknown object with its name."""
+    names = {(OWN, _dotted(symbol)), (ANYWHERE, symbol.name), (ANYWHERE, f".{symbol.name}")}
+    used = (line for line, text in file.uses if (use := read_use(text)) and (use.module, use.name) in names)
+    return tuple(dict.fromkeys(line for line in used if not symbol.start <= line <= symbol.end))
 
 
 def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from treering.verbs.query.browsing import ExpandReport, HistoryEntry, PageReport, Referrer
     from treering.verbs.query.context import ContextReport
     from treering.verbs.query.recent import RecentReport
-    from treering.verbs.query.related import RelatedReport
+    from treering.verbs.query.related import Neighbour, RelatedReport
     from treering.verbs.query.search import SearchReport
 
 _SNIPPET_LINES = 6
@@ -215,16 +215,10 @@ def _other_references(report: "PageReport", verbose: bool) -> "Sequence[Referrer
 
 
 def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show neighbours, nearest first."""
+    """Show current neighbours, nearest first, then linked places in code, then neighbours that are not current."""
     if not report.neighbours and not report.code:
         yield line("No related objects.")
-    for one in report.neighbours:
-        arrow = _ARROWS[one.direction]
-        title = _name(one.title, fenced=fenced)
-        named = f" ({', '.join(one.fields)})" if one.fields else ""
-        state = f"  ({one.kind}, {shown_status(one.status, current=one.current, note=one.note)})"
-        yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
-        yield line((one.id, "dim"), indent=2 * one.depth)
+    yield from (shown for one in report.neighbours if one.current for shown in _neighbour(one, fenced=fenced))
     for near in report.code:
         where = _name(near.symbol or near.title, fenced=fenced)
         of = f" ({_name(near.of, fenced=fenced)})" if near.of else ""
@@ -234,6 +228,15 @@ def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[Indente
         yield line((f"{near.id} {near.segment_id}".rstrip(), "dim"), indent=2)
     if report.code_left_out:
         yield line(f"{report.code_left_out} more places in code")
+    yield from (shown for one in report.neighbours if not one.current for shown in _neighbour(one, fenced=fenced))
+
+
+def _neighbour(one: "Neighbour", *, fenced: bool) -> Iterator[IndentedLine]:
+    title = _name(one.title, fenced=fenced)
+    named = f" ({', '.join(one.fields)})" if one.fields else ""
+    state = f"  ({one.kind}, {shown_status(one.status, current=one.current, note=one.note)})"
+    yield line(f"{_ARROWS[one.direction]} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
+    yield line((one.id, "dim"), indent=2 * one.depth)
 
 
 def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedLine]:

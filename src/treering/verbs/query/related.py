@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from treering.core.canonical import is_object
-from treering.core.objects import Object
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Knowledge, Object
 from treering.core.patch import LinkType
 from treering.core.writing.integrity import fields_by_reference
 from treering.ports.ledger import Altered, AsOf, ObjectRequest
@@ -63,7 +64,7 @@ class Neighbour(Value):
 
 
 class RelatedReport(Report):
-    """Neighbours, nearest first, and linked places in code."""
+    """Neighbours, nearest and current first, and linked places in code."""
 
     neighbours: tuple[Neighbour, ...]
     code: tuple[CodeNeighbour, ...] = ()
@@ -91,6 +92,8 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
     item, starts = _start(call, given.id, reach, moment, finder)
     altered: Altered = {}
     neighbours = _neighbours(call, item.id, given, moment, altered)
+    citing = _citing(call, starts, [one.id for one in neighbours if one.depth == 1], moment)
+    neighbours.sort(key=lambda one: (one.depth, not one.current, one.id not in citing, one.relation, one.id))
     code, left_out = tuple[CodeNeighbour, ...](), 0
     if finder and starts and moment is None:
         code, left_out = finder.links(call, starts, reach, given.types, given.direction)
@@ -107,7 +110,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
             *unknown,
         ),
         ids=tuple(dict.fromkeys((*(one.id for one in neighbours), *(one.id for one in code)))),
-        neighbours=tuple(sorted(neighbours, key=lambda one: (one.depth, one.relation, one.id))),
+        neighbours=tuple(neighbours),
         code=code,
         code_left_out=left_out,
     )
@@ -123,6 +126,34 @@ def _start(
         return starts[0].source, starts
     item = call.engine.ledger.get(id_named(call.engine, given), as_of=moment)
     return item, finder.starts_at(call, item) if finder else ()
+
+
+def _citing(call: Call, starts: Sequence[CodeStart], ids: Sequence[str], moment: AsOf) -> frozenset[str]:
+    """Return the objects among `ids` that cite lines of the parts or symbols of code to start from."""
+    parts = [start for start in starts if start.segments]
+    if not (parts and ids):
+        return frozenset()
+    (read,) = call.engine.ledger.read([ObjectRequest(objects=tuple(ids), as_of=moment)])
+    return frozenset(
+        item.id
+        for item in read.objects.values()
+        if isinstance(item, Knowledge) and any(_is_in(ref, start) for ref in item.evidence_refs for start in parts)
+    )
+
+
+def _is_in(ref: EvidenceRef, start: CodeStart) -> bool:
+    """Return whether evidence cites lines of a symbol, or of its whole segment."""
+    if ref.source_id != start.source.id or ref.segment_id not in start.segments:
+        return False
+    segment = next((one for one in start.source.segments if one.segment_id == ref.segment_id), None)
+    spans = [
+        (one.first, one.last)
+        for one in (segment.definitions if segment else ())
+        if one.name.replace("::", ".") in start.names
+    ]
+    if ref.lines is None or not spans:
+        return True
+    return any(ref.lines[0] <= last and first <= ref.lines[1] for first, last in spans)
 
 
 def _neighbours(call: Call, start: str, given: RelatedInput, moment: AsOf, altered: Altered) -> list[Neighbour]:

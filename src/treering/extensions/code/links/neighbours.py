@@ -71,8 +71,10 @@ def subject_of(start: CodeStart) -> CodeSubject | None:
     file, root = placed
     whole = not start.segments
     passages = [one for one in passages_of(start.source) if whole or one.part in start.segments]
-    names = dict.fromkeys(name for one in passages for name in defined_in(one) if not whole or "." not in name)
-    return CodeSubject(file, root, start.source.id, start.names or tuple(names), whole)
+    names = dict.fromkeys(name for one in passages for name in defined_in(one))
+    # The users of a whole file use its types; its methods are searched only if their type is in another file.
+    top = (name for name in names if not whole or name.rpartition(".")[0] not in names)
+    return CodeSubject(file, root, start.source.id, start.names or tuple(top), whole)
 
 
 def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:

@@ -1,10 +1,11 @@
 """Find the passages that import, call, use or test a code file or its definitions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from treering.core.evidence import Segment
+from treering.core.evidence import Lines, Segment
 from treering.extensions.code.links.places import (
     PUBLISHED,
     CodePlace,
@@ -250,12 +251,35 @@ def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeU
         return None
     for use in _uses_of(segment, subject):
         name, sure = meaning.name(place, use) or (None, False)
-        if name is not None and not (is_own and _defines(place, name)):
-            last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-            # In Go, a call of a method only uses its type.
-            of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
-            how: Relation = "uses" if of_member and use.how == "calls" else use.how
-            return CodeUser(place, how, name, line_of(segment, last_part), segment, sure)
+        if name is None:
+            continue
+        last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
+        line = line_of(segment, last_part)
+        if is_own and _defines(place, name):
+            line = _line_outside(segment, subject, last_part) if use.how == "calls" else None
+            if line is None:
+                continue
+        # In Go, a call of a method only uses its type.
+        of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
+        how: Relation = "uses" if of_member and use.how == "calls" else use.how
+        return CodeUser(place, how, name, line, segment, sure)
+    return None
+
+
+def _line_outside(segment: Segment, subject: CodeSubject, name: str) -> int | None:
+    """Return the first line of a segment that calls a name, apart from definitions of the subject and of the name."""
+    defined = ((one, one.name.replace("::", ".")) for one in segment.definitions)
+    spans = [
+        (one.first, one.last)
+        for one, qualified in defined
+        if qualified in subject.names or qualified.rpartition(".")[2] == name
+    ]
+    if not (spans and isinstance(segment.locator, Lines)):
+        return None
+    for call in re.finditer(rf"(?<!\w){re.escape(name)}!?\(", segment.excerpt):
+        line = segment.excerpt.count("\n", 0, call.start()) + 1
+        if not any(first <= line <= last for first, last in spans):
+            return segment.locator.start + line - 1
     return None
 
 

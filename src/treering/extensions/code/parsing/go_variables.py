@@ -6,7 +6,16 @@ from collections.abc import Iterator
 _NAMES = rb"(\w++(?:,[ \t]*\w++)*+)"
 _TYPE = rb"\*?([A-Za-z_][\w.]*+)(?:\[[^\]\n]*+\])?"
 _NESTED = rb"[^()]*+(?:\([^()]*+\)[^()]*+)*+"
-_FUNCTION = re.compile(rb"\bfunc\b[ \t]*(?:\(([^()]*+)\)[ \t]*)?\w*+(?:\[[^\]\n]*+\])?\((" + _NESTED + rb")\)")
+_FUNCTION = re.compile(
+    rb"\bfunc\b[ \t]*(?:\(([^()]*+)\)[ \t]*)?\w*+(?:\[[^\]\n]*+\])?"
+    rb"\((" + _NESTED + rb")\)(?:[ \t]*\((" + _NESTED + rb")\))?"
+)
+_METHOD = re.compile(
+    rb"^func[ \t]*\((?:\w++[ \t]++)?" + _TYPE + rb"\)[ \t]*(\w++)\(" + _NESTED + rb"\)[ \t]*" + _TYPE + rb"[ \t]*\{",
+    re.MULTILINE,
+)
+_CHAIN = re.compile(rb"(?<![\w.])(\w++)\.(\w++)\(\)\Z")
+_LONGEST_CHAIN = 100
 _PARAMETERS = re.compile(_NAMES + rb"[ \t]++" + _TYPE + rb"(?=\s*(?:,|$|\)))")
 _VARIABLE = re.compile(rb"\bvar[ \t]+(\w++)[ \t]+" + _TYPE)
 _ASSIGNED = re.compile(
@@ -19,7 +28,7 @@ _WITHOUT_METHODS = frozenset(
 
 
 def variable_types(function: bytes) -> dict[str, str]:
-    """Return the types of receivers, parameters and variables, such as `Enforcer` or `model.Model`.
+    """Return the types of receivers, parameters, named results and variables, such as `Enforcer` or `model.Model`.
 
     A variable that is declared as `NewThing(…)` is a `Thing`. Names that are declared with several types, such as in
     different blocks, are left out.
@@ -29,6 +38,21 @@ def variable_types(function: bytes) -> dict[str, str]:
         if types.setdefault(name, type_name) != type_name:
             types[name] = ""
     return {name: type_name for name, type_name in types.items() if type_name}
+
+
+def method_results(file: bytes) -> dict[str, str]:
+    """Return the types of the only results of the methods in a file, by the method, such as `Command.Root`."""
+    return {
+        f"{holder.decode()}.{name.decode()}": type_name
+        for holder, name, result in _METHOD.findall(file)
+        if (type_name := _type(result))
+    }
+
+
+def call_before(file: bytes, end: int) -> tuple[str, str] | None:
+    """Return the variable and the method of a call without arguments that ends there, such as `c.Root()`."""
+    call = _CHAIN.search(file, max(0, end - _LONGEST_CHAIN), end)
+    return (call[1].decode(), call[2].decode()) if call else None
 
 
 def _declared(function: bytes) -> Iterator[tuple[str, str]]:

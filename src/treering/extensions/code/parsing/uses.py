@@ -13,7 +13,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from treering.extensions.code.parsing.go_variables import variable_types
+from treering.extensions.code.parsing.go_variables import call_before, method_results, variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
 from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, is_distinctive, read_use
 
@@ -145,6 +145,11 @@ class _File:
         return frozenset(one.name for one in self.defined)
 
     @cached_property
+    def results(self) -> Mapping[str, str]:
+        """The types of the results of methods in Go, by the method."""
+        return method_results(self.data)
+
+    @cached_property
     def starts(self) -> list[int]:
         return [one.start for one in self.defined]
 
@@ -210,13 +215,27 @@ class _File:
         """Return the call of a method of a variable in a definition in Go."""
         if (at, written) not in self.methods:
             variable, _, method = written.rpartition("#")[2].partition(".")
-            package, dot, name = self._types_in(at).get(variable, "").rpartition(".")
-            if package in self.heads:
-                use = self._imported((package, name, method), "calls")
-            else:
-                use = CodeUse("calls", OWN, f"{name}.{method}") if name and not dot else _member(method, called=True)
+            use = self._method_of(self._types_in(at).get(variable, ""), method)
             self.methods[at, written] = use.written() if use else None
         return self.methods[at, written]
+
+    def _method_of(self, type_name: str, method: str) -> CodeUse | None:
+        """Return the call of a method of a type in Go; of an unknown type if its name is empty."""
+        package, dot, name = type_name.rpartition(".")
+        if package in self.heads:
+            return self._imported((package, name, method), "calls")
+        return CodeUse("calls", OWN, f"{name}.{method}") if name and not dot else _member(method, called=True)
+
+    def method_of_result(self, match: re.Match[bytes], line: int) -> str | None:
+        """Return the call of a method of the result of a method in the file, such as `c.Root().Find(` in Go."""
+        call = call_before(self.data, match.start())
+        if call is None:
+            return None
+        variable, method = call
+        holder = self._types_in(bisect_right(self.starts, line) - 1).get(variable, "")
+        result = self.results.get(f"{holder}.{method}", "")
+        use = self._method_of(result, match[0][1:-1].decode()) if result else None
+        return use.written() if use else None
 
     def _types_in(self, at: int) -> Mapping[str, str]:
         if at not in self.types:
@@ -274,12 +293,15 @@ def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
+    is_go = file.language == "go"
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
         chain = chains[match[0]]
-        if chain is None:
+        is_of_result = is_go and match[0][0] == _DOT and match[0][-1] == _OPEN
+        if chain is None and not is_of_result:
             continue
         line = bisect_right(line_starts, match.start())
-        use = file.placed(chain, line)
+        use = file.method_of_result(match, line) if is_of_result else None
+        use = use or (file.placed(chain, line) if chain else None)
         key = (use, bisect_right(starts, line))
         if use and key not in seen and line not in passed and is_used(root, data, match):
             seen.add(key)
