@@ -22,6 +22,8 @@ SECRETS = {
     "subscript": ('config["password"] = "summerhouse"', 'config["password"] = "MARK"'),
     "escaped": ('bad body {\\"password\\": \\"hunter2\\"}', 'bad body {\\"password\\": \\"MARK\\"}'),
     "escaped quote": ("password='sum\\'mer'", "password='MARK'"),
+    "part of the name": ("password=word", "password=MARK"),
+    "dotted": ("password=summer.house", "password=MARK"),
     "option": ("dump --password Positional7878 db", "dump --password MARK db"),
     "option with a sign": ("dump --password=Positional7878 db", "dump --password=MARK db"),
     "option items": (["dump", "--password", "summerhouse", "db"], ["dump", "--password", "MARK", "db"]),

@@ -168,6 +168,7 @@ def serve(
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
     from treering.extensions.server.request_log import log_format_of
     from treering.ports.runtime import end_loading
+    from treering.system.settings import Settings
 
     serving = _serving(
         offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all
@@ -177,7 +178,7 @@ def serve(
         serving,
         host=reached.host,
         port=reached.port,
-        tell=partial(_report_start, space=serving.space, keys=serving.keys),
+        tell=partial(_report_start, space=Settings.read().space_address(serving.space), keys=serving.keys),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
         log_format=log_format_of(running.log_format),
     )

@@ -107,10 +107,12 @@ def _number(value: str) -> str | int:
 
 def _is_ordinary(value: str, name: str, follower: str) -> bool:
     """Return whether a bare value is a word about a secret, a placeholder or code."""
-    plain = value.rstrip(".:!?").casefold()
+    plain, named = value.rstrip(".:!?").casefold(), name.casefold().lstrip("-")
+    own = {named, _SEPARATORS.split(named)[-1]}
     is_call = follower in tuple("([") and _CODE.fullmatch(value)
-    is_code = ("." in plain or ("_" in plain and names_secret(plain, ""))) and _CODE.fullmatch(value)
-    return bool(plain in _WORDS or name.casefold().endswith(plain) or is_call or is_code or _STAND_IN.fullmatch(value))
+    is_expression = plain.partition(".")[0] in own or (set("._") & set(plain) and names_secret(plain, ""))
+    is_code = is_call or (is_expression and _CODE.fullmatch(value))
+    return bool(plain in _WORDS or plain in own or is_code or _STAND_IN.fullmatch(value))
 
 
 def _fills_line(text: str, start: int, end: int) -> bool:
@@ -118,6 +120,7 @@ def _fills_line(text: str, start: int, end: int) -> bool:
     return not lead.strip(" \t\"'-") and bool(_LINE_END.match(text, end))
 
 
+_SEPARATORS = re.compile(r"[\W_]+")
 _LEAD_CHARS = 40
 _LINE_END = re.compile(r"[ \t\r]*+(?=\n|\Z)")
 _WORD = re.compile(r"[\w.\-]+")
