@@ -28,6 +28,13 @@ def test_a_key_of_a_project_opens_the_space_of_that_project(stage):
     assert stage.run("key", "create", "other", "--project", "acme", "--scope", "/web").code == 2
 
 
+def test_keys_of_one_space_are_listed(stage):
+    first, second = (stage.json("key", "create", name, "--space", f"sqlite:{name}.db")["id"] for name in ("a", "b"))
+    listed = {space: stage.json("key", "list", *space)["keys"] for space in ((), ("--space", "sqlite:b.db"))}
+    assert [[key["id"] for key in keys] for keys in listed.values()] == [[first, second], [second]]
+    assert "There are no keys yet." in stage.done("key", "list", "--space", "sqlite:c.db").out
+
+
 def test_a_key_of_a_person_writes_as_one(stage):
     assert stage.json("key", "create", "ada", "--person")["channel"] == "user"
     assert stage.json("key", "create", "ci")["channel"] == "agent"

@@ -1,6 +1,7 @@
 """The everyday methods of a space in Python, with their results."""
 
 import asyncio
+import inspect
 import re
 from datetime import UTC, datetime
 
@@ -12,6 +13,8 @@ from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.evidence import short_place
 from treering.core.fencing import without_recalled
 from treering.surfaces.cli.rendering_queries import render_search
+from treering.surfaces.python.aio import AsyncSpace
+from treering.surfaces.python.everyday import EverydayMethods
 from treering.surfaces.python.results import SearchHit
 from treering.testing.fakes import HashingEmbedder
 from treering.verbs.ingest.turns import Message
@@ -160,6 +163,19 @@ def test_methods_are_coroutines_in_aio(space):
     assert any("lamp" in hit.text for hit in hits)
     assert "Light it at dusk" in str(brief)
     assert undone.results
+
+
+def test_aio_has_every_everyday_method():
+    everyday = {name for name in vars(EverydayMethods) if not name.startswith("_") and name != "engine"}
+    assert {name for name in vars(AsyncSpace) if not name.startswith("_")} == {*everyday, "space"}
+    for name in everyday:
+        waited, direct = (inspect.signature(getattr(kind, name)) for kind in (AsyncSpace, EverydayMethods))
+        assert (name, waited.parameters, waited.return_annotation) == (
+            name,
+            direct.parameters,
+            direct.return_annotation,
+        )
+        assert inspect.iscoroutinefunction(getattr(AsyncSpace, name))
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,11 @@ def test_opening_a_space_names_the_wrong_argument(options, message):
         (lambda space: space.fact("port = 1", of=5), "The subject is of type int."),
         (lambda space: space.person("Ada", max_tokens="many"), "options.max_tokens"),
         (lambda space: space.discussions(5), "5 is not a valid scope."),
+        (lambda space: space.discussions().open(5), "5 is not a valid discussion id."),
+        (lambda space: space.search("bees", limit="5"), "limit: str is not a number."),
+        (lambda space: space.search("bees", limit=True), "limit: bool is not a number."),
+        (lambda space: space.search("bees", since="tomorow"), "'tomorow' is not a valid time."),
+        (lambda space: space.log(limit=True), "limit: bool is not a number."),
     ],
 )
 def test_space_names_the_wrong_argument(space, call, message):
@@ -70,6 +75,7 @@ def test_space_names_the_wrong_argument(space, call, message):
         (lambda talk: talk.record([], start="0"), "start: str is not a position."),
         (lambda talk: talk.delete("0"), "positions: str is not a list of positions."),
         (lambda talk: talk.last_messages("2"), "count: str is not a number."),
+        (lambda talk: talk.last_messages(-1), "count is -1, but it cannot be negative."),
         (lambda talk: talk.search(5), "query: int is not text."),
         (lambda talk: talk.search("bees", {"limit": 3}), "options: dict is not a DiscussionSearch."),
         (lambda talk: talk.edit_state(None), "text: NoneType is not text."),
@@ -86,6 +92,7 @@ def test_discussion_names_the_wrong_argument(space, call, message):
     [
         ({"since": "yesterday"}, "since: str is not a datetime."),
         ({"limit": "3"}, "limit: str is not a number."),
+        ({"limit": True}, "limit: bool is not a number."),
         ({"mode": "words"}, "Unknown mode 'words'."),
         ({"what": "messages"}, "Unknown what 'messages'."),
     ],

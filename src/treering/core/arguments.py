@@ -1,14 +1,19 @@
 """Type checks of arguments of the Python API, for programs without a type checker."""
 
 from collections.abc import Collection
-from types import UnionType
+from types import NoneType, UnionType
+from typing import get_args
 
 from treering.core.errors import InvalidInput
 
 
 def check_type(value: object, kind: type | UnionType, *, name: str, expected: str, hint: str = "") -> None:
-    """Raise `InvalidInput` if an argument has another type. `expected`: a noun phrase, such as "a number"."""
-    if not isinstance(value, kind):
+    """Raise `InvalidInput` if an argument has another type. `expected`: a noun phrase, such as "a number".
+
+    Truth values are not numbers.
+    """
+    is_number = {*(get_args(kind) or (kind,))} <= {int, float, NoneType}
+    if not isinstance(value, kind) or (is_number and isinstance(value, bool)):
         raise _wrong_type(name, value, expected, hint)
 
 

@@ -121,7 +121,7 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
     """
     where: dict[str, Any] = {"kind": kind} if kind else {}
     if since:
-        where["updated_at"] = {"gte": since if "T" in since else f"{since}T00:00:00Z"}
+        where["updated_at"] = {"gte": f"{since}T00:00:00Z" if _is_day(since) else since}
     if start := a_text(path, "path").rstrip("*"):
         tree = tree_of(engine, scope, at="", past=False)
         if tree is None:
@@ -130,6 +130,10 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
             )
         where["origin"] = {"prefix": f"{tree.view.root}#{start.removeprefix('./')}"}
     return where
+
+
+def _is_day(text: str) -> bool:
+    return text[:4].isdecimal() and "T" not in text
 
 
 def mode_of_path(engine: Engine, path: str) -> str:

@@ -62,7 +62,8 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
         out, err = process.communicate(timeout=60)
 
     assert (indexed.status_code, noted.status_code) == (200, 200)
-    assert (process.returncode, out, err) == (0, "", "")
+    warning = f"Warning: there is no space at {tmp_path / 'a.db'} yet."
+    assert (process.returncode, out, err.splitlines()[1:], err[: len(warning)]) == (0, "", [], warning)
     assert (tmp_path / "mine" / "acme.db").is_file()
     assert (tmp_path / "a.db").is_file()
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
@@ -213,6 +214,19 @@ def test_local_server_requires_the_keys_of_its_space(started, tmp_path, monkeypa
     ]
     assert statuses == [401, 200]
     assert process.stdout.readline() == f"Requests need a key stored in {tmp_path / 'data' / 'keys.db'}.\n"
+
+
+@pytest.mark.sampled(1)
+def test_server_warns_without_a_space_or_its_key(started, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    assert run(["key", "create", "ci", "--space", "sqlite:other.db"]) == 0
+    process, _ = started("--host", "0.0.0.0", "--space", "sqlite:nope.db")
+    process.send_signal(signal.SIGTERM)
+    _, warnings = process.communicate(timeout=60)
+
+    assert f"no key opens sqlite:{tmp_path / 'nope.db'}." in warnings
+    assert "nope.db yet. The first write creates it" in warnings
 
 
 def test_space_has_keys_until_they_are_revoked(tmp_path):

@@ -189,7 +189,12 @@ _NAMES = (
         "signingkey master_key masterkey license_key licensekey service_key",
     ),
 )
-_PARAMETERS = (*_NAMES, *map(re.compile, ("passcode", "authorization", "cookie", "ssh_key", "(?<![a-z])auth")))
+_PARAMETERS = (
+    *_NAMES,
+    *map(re.compile, ("passcode", "authorization", "cookie", "ssh_key", "(?<![a-z])(?:auth|t?otp|jwt|bearer)")),
+)
+_PIN = re.compile(r"(?:.*_)?pin(?:_?(?:code|number))?")
+_PIN_DIGITS = re.compile(r"\d{4,12}")  # shorter numbers are pins of a board
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTERS = re.compile(r"\W+")
 _NAME_END = re.compile(r"(?:_?(?:key|value|string))?(s?)_?\d*")
@@ -198,11 +203,13 @@ _NAME_END = re.compile(r"(?:_?(?:key|value|string))?(s?)_?\d*")
 def names_secret(name: str, value: object) -> bool:
     """Return whether a parameter contains a secret: its name ends with one in `_NAMES`, whatever its value looks like.
 
-    Truth values are no secrets, and a number under a plural, such as `max_tokens`, is a count.
+    Truth values are no secrets, and a number under a plural, such as `max_tokens`, is a count. A `pin` has four digits.
     """
     if value is None or isinstance(value, bool):
         return False
     lowered = _lowered(_NO_LETTERS.sub("_", _HUMP.sub("_", name))).strip("_")
+    if _PIN.fullmatch(lowered):
+        return bool(_PIN_DIGITS.fullmatch(str(value)))
     ends = (_NAME_END.fullmatch(lowered, match.end()) for names in _PARAMETERS for match in names.finditer(lowered))
     return any(end and not (end[1] and isinstance(value, int | float)) for end in ends)
 

@@ -53,7 +53,9 @@ def checked_id(discussion_id: object) -> str:
     invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
     if invalid or "\x7f" in name:
         raise InvalidInput(
-            f"{discussion_id!r} is not a valid discussion id." if name else "The discussion id is empty.",
+            f"{discussion_id!r} is not a valid discussion id."
+            if name or not isinstance(discussion_id, str)
+            else "The discussion id is empty.",
             hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
             details={"given": repr(discussion_id)[:200]},
         )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
 from treering.core.arguments import check_items, check_type
-from treering.core.errors import NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.scope import ROOT, parse_scope
 from treering.extensions.discussions.files import exported
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
@@ -189,8 +189,10 @@ class Discussion:
         return self.log.read()
 
     def last_messages(self, count: int) -> list[StoredMessage]:
-        """Return the last messages."""
+        """Return the last messages. Raises `InvalidInput` for a negative count."""
         check_type(count, int, name="count", expected="a number")
+        if count < 0:
+            raise InvalidInput(f"count is {count}, but it cannot be negative.", hint="Give the number of messages.")
         return self.log.tail(count)
 
     def export(self) -> dict[str, str]:

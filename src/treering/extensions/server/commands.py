@@ -11,7 +11,7 @@ from treering.core.errors import InvalidInput, MissingExtra
 from treering.registry import extensions, load
 from treering.surfaces.cli.flags import spread
 from treering.surfaces.cli.help import Command, CommandHelp
-from treering.surfaces.cli.printing import say
+from treering.surfaces.cli.printing import say, tell
 
 if TYPE_CHECKING:
     from treering.extensions.server.app import Serving
@@ -168,6 +168,7 @@ def serve(
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
     from treering.extensions.server.request_log import log_format_of
     from treering.ports.runtime import end_loading
+    from treering.system.settings import Settings
 
     serving = _serving(
         offered, reached, _bounds(waiting, limits, running), parts, metrics_to_all=running.metrics_to_all
@@ -177,16 +178,23 @@ def serve(
         serving,
         host=reached.host,
         port=reached.port,
-        tell=partial(_report_start, keys=serving.keys),
+        tell=partial(_report_start, space=Settings.read().space_address(serving.space), keys=serving.keys),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
         log_format=log_format_of(running.log_format),
     )
 
 
-def _report_start(place: str, *, keys: "Address | None") -> None:
+def _report_start(place: str, *, space: "Address", keys: "Address | None") -> None:
+    from treering.extensions.server.keys import space_name
+    from treering.extensions.server.serving import has_keys
+
     say(f"Treering listens on {place}")
     if keys is not None:
         say(f"Requests need a key stored in {keys.file or keys}.")
+        if not has_keys(space, keys):  # those stored may be for projects, which this server opens as well
+            tell(f"Warning: no key opens {space_name(space)}. Make one with `treering key create NAME --space …`.")
+    if space.file is not None and not space.file.exists():
+        tell(f"Warning: there is no space at {space.file} yet. The first write creates it; until then, reads fail.")
 
 
 def _serving(

@@ -111,10 +111,13 @@ def create(
 
 
 def list_(store: KeyStoreFlags, space: Space = "") -> None:
-    """List keys with their rights, expiry and last use."""
+    """List keys with their rights, expiry and last use; with --space, only the keys of that space."""
+    from treering.extensions.server.keys import space_name
+
     now = SystemClock().now()
+    only = space_name(Settings.read().space_address(space)) if space else ""
     with _open_keys(space, store, create=False) as keys:
-        stored = keys.all()
+        stored = [key for key in keys.all() if not only or key.space == only]
     lines = [one for key in stored for one in _key_lines(key, now)] or [line("There are no keys yet.")]
     answer(Access(as_json=store.as_json), {"keys": [_facts(key) for key in stored]}, lines)
 

@@ -5,6 +5,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput
 from treering.core.scope import ROOT
 from treering.registry import load
@@ -74,6 +75,7 @@ class EverydayMethods:
         `kind`: such as decision, fact or markdown. `path`: a folder or file of the repository, such as `src/**`.
         `since`: only content written or changed from then on.
         """
+        check_type(limit, int, name="limit", expected="a number")
         where = everyday.conditions(self.engine, kind=kind, path=path, since=_when(since), scope=scope)
         options = {"limit": limit, "filter": where, "descend": True}
         return Hits(
@@ -126,6 +128,7 @@ class EverydayMethods:
         scope: str = ROOT,
     ) -> Log:
         """Return the changes, newest first; with `about`, only of that file or object and everything based on it."""
+        check_type(limit, int, name="limit", expected="a number")
         given: dict[str, Any] = {"limit": limit, "about": about, **({"since": _when(since)} if since else {})}
         return Log(cast("RecentReport", self._call("query", "recent", scope, given, {"descend": True})))
 

@@ -1,7 +1,6 @@
 """Tool runs as memories: the execution history of a host, and single runs of tools."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -12,10 +11,9 @@ from pydantic import BaseModel
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
-from treering.core.screening import screened
-from treering.core.secrets.places import MARK, names_secret
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import read_field
+from treering.extensions.client.hooks.named_secrets import without_secrets
 from treering.extensions.client.items.documents import plain_value
 from treering.extensions.client.items.recording import KeyedMemory
 
@@ -185,7 +183,7 @@ def _analysis(patterns: Mapping[str, int], session_id: str | None, steps: Iterab
 
 def _shortened(value: Any) -> Any:
     """Return a result or an error without secrets and within the limit."""
-    plain = _screened_arguments(plain_value(value))
+    plain = without_secrets(plain_value(value))
     return plain if len(text := str(plain)) <= _MAX_TRACE_CHARS else shortened(text, _MAX_TRACE_CHARS)
 
 
@@ -251,7 +249,7 @@ def _error_text(error: BaseException) -> str:
 
 def capped(value: Any) -> Any:
     """Return a value as JSON data without secrets. If it is longer than `MOST_CHARS`, it becomes truncated text."""
-    plain = _screened_arguments(_Pruning().pruned(value))
+    plain = without_secrets(_Pruning().pruned(value))
     if isinstance(plain, str):
         return shortened(plain, MOST_CHARS)
     text = json.dumps(plain, ensure_ascii=False)
@@ -299,49 +297,3 @@ class _Pruning:
 
 def _first(holder: Any, *names: str) -> Any:
     return next((value for name in names if (value := read_field(holder, name)) is not None), None)
-
-
-def _screened_arguments(value: Any) -> Any:
-    """Return the JSON data of a tool run without secrets, including every value whose name indicates a secret.
-
-    The name is a key, or the `name` or `key` next to a `value`, in data and in JSON text. Stored documents are screened
-    less strictly, because there such a name is often followed by an example.
-    """
-    return screened(_without_named(value)).value
-
-
-def _without_named(value: Any) -> Any:
-    mark = f"{MARK}assigned_secret]"
-    match value:
-        case Mapping():
-            label = str(value.get("name") or value.get("key") or "value")
-            names = {key: label if key == "value" else str(key) for key in value}
-            return {
-                key: mark if part not in ("", [], {}) and names_secret(names[key], part) else _without_named(part)
-                for key, part in value.items()
-            }
-        case list():
-            return [_without_named(part) for part in value]
-        case str():
-            data = _json_in(value)
-            if data is None:  # text with JSON in it, truncated JSON, or a dictionary as Python prints it
-                return _QUOTED_PAIR.sub(
-                    lambda pair: f"{pair[1]}{mark}" if names_secret(pair[3], "") else pair[0], value
-                )
-            clean = _without_named(data)
-            return value if clean == data else json.dumps(clean, ensure_ascii=False)
-        case _:
-            return value
-
-
-def _json_in(text: str) -> Any:
-    """Return the object or list that a text is the JSON of; `None` for other texts."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-_QUOTED_PAIR = re.compile(r"""((["'])([\w .-]{1,80})\2\s{0,9}:\s{0,9}(["']))((?!\4)[^\\]|\\.)+""", re.DOTALL)
