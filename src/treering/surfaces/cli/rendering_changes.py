@@ -274,9 +274,12 @@ def render_findings(reports: "Sequence[LintReport]", *, verbose: bool = False) -
     """Show numbered findings, the worst first, each with its explanation and repair."""
     findings = findings_in_order(reports)
     total = sum(sum(report.counts.values()) for report in reports)
-    yield line(
-        (f"{counted_things(total, 'problem')} found." if total else "No problems found.", "" if total else "green")
-    )
+    if total:
+        yield line(f"{counted_things(total, 'problem')} found.")
+    elif any(report.warnings for report in reports):
+        yield line("No problems found in the files as they were last read.")
+    else:
+        yield line(("No problems found.", "green"))
     for number, one in enumerate(findings, start=1):
         yield from render_finding(one, number=f"{number}  ", verbose=verbose)
     if total > len(findings):
