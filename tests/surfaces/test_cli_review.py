@@ -54,6 +54,17 @@ def test_applied_it_takes_effect_and_waits_no_more(waiting: tuple[Stage, str]) -
     assert stage.json("query", "--mode", "search", "tabs")["hits"]
 
 
+def test_review_list_names_unconfirmed_candidates(stage: Stage) -> None:
+    record = "# 1. Sessions in SQLite\n\nStatus: accepted\n\n## Decision\n\nSessions are in one file.\n"
+    stage.write({"docs/adr/0001-sessions.md": record, "go.mod": "module example.org/acme\n\ngo 1.22\n"})
+    stage.done("add", ".")
+    out = stage.done("review", "list").out
+    assert '1 candidate to confirm with `treering crystallize --mode promote ID`: "Sessions in SQLite" know:' in out
+    assert "go.mod" not in out
+    stage.done("crystallize", "--mode", "promote", out.split()[-1].rstrip("."))
+    assert stage.done("review", "list").out == "Nothing is waiting for review.\n"
+
+
 def test_rejected_it_changes_nothing(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
     assert stage.json("review", "reject", patch, "--reason", "Spaces")["status"] == "rejected"
