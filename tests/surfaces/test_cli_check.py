@@ -453,6 +453,16 @@ def test_check_counts_uncommitted_files_that_it_does_not_read(shop, staged):
     assert "not checked" not in shop.run("check", "--worktree").out
 
 
+def test_check_of_equal_commits_names_the_command_for_the_last_one(shop):
+    change(shop, "docs/decisions/0001-sessions.md", "one SQLite file", "Redis")
+    git(shop, "checkout", "-q", "-B", "main")
+    unchanged = shop.run("check")
+    assert (unchanged.code, "affected" in unchanged.out) == (0, False)
+    assert unchanged.out.startswith("Nothing to compare: base and head are both ")
+    _, _, command = unchanged.out.splitlines()[0].partition("Check the last commit with: treering ")
+    assert "stale-decision: Sessions in SQLite" in shop.run(*command.split()).out
+
+
 # Forms.
 
 HOSTILE = (

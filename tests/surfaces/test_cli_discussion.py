@@ -424,3 +424,10 @@ def test_folder_in_place_of_a_space_is_refused(stage, folder):
 
     assert told.code != 0
     assert "is a folder; a space is a file" in told.err
+
+
+def test_refused_folder_with_a_space_names_its_file(stage):
+    stage.done("init")
+    told = stage.run("status", "--space", str(stage.folder))
+
+    assert f"Give its space: {stage.folder / '.treering' / 'treering.db'}." in " ".join(told.err.split())

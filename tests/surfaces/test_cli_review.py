@@ -54,6 +54,17 @@ def test_applied_it_takes_effect_and_waits_no_more(waiting: tuple[Stage, str]) -
     assert stage.json("query", "--mode", "search", "tabs")["hits"]
 
 
+def test_review_list_names_unconfirmed_candidates(stage: Stage) -> None:
+    record = "# 1. Sessions in SQLite\n\nStatus: accepted\n\n## Decision\n\nSessions are in one file.\n"
+    stage.write({"docs/adr/0001-sessions.md": record, "go.mod": "module example.org/acme\n\ngo 1.22\n"})
+    stage.done("add", ".")
+    out = stage.done("review", "list").out
+    assert '1 candidate to confirm with `treering crystallize --mode promote ID`: "Sessions in SQLite" know:' in out
+    assert "go.mod" not in out
+    stage.done("crystallize", "--mode", "promote", out.split()[-1].rstrip("."))
+    assert stage.done("review", "list").out == "Nothing is waiting for review.\n"
+
+
 def test_rejected_it_changes_nothing(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
     assert stage.json("review", "reject", patch, "--reason", "Spaces")["status"] == "rejected"
@@ -96,6 +107,42 @@ def test_erase_accepts_a_path_but_no_title(stage: Stage) -> None:
     assert stage.run("erase", "Our notes", "--yes").code == 3
     assert "full text: nothing left" in stage.done("erase", "keys/secret.txt", "--yes").out
     assert stage.run("erase", "keys/secret.txt", "--yes").code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("our no", 'To erase all of "Our notes", give its id: src:'),
+        ("notes.md:3", 'To erase all of "Our notes", give its id: src:'),
+        ("tabs", 'To erase all of "Tabs", give its id: know:'),
+        ("unknown words", "Find the object with `treering search`, and give the number of the hit."),
+    ],
+)
+def test_erase_of_another_name_states_how_to_find_the_id(stage: Stage, text: str, hint: str) -> None:
+    stage.done("init")
+    stage.write({"notes.md": "# Our notes\n\nNothing.\n"})
+    stage.done("add", ".")
+    stage.done("prefer", "Tabs")
+    told = stage.run("erase", text, "--yes")
+    assert told.code == 3
+    assert f'Erasing needs an id or the path of a source, not "{text}".' in told.err
+    assert hint in told.err
+
+
+def test_erase_takes_no_id_from_the_first_of_several_words(stage: Stage) -> None:
+    source = stage.json("ingest", "-", stdin="Our notes.")["items"][0]["source_id"]
+    assert stage.run("erase", f"{source[-5:]} and more words", "--yes").code == 3
+    assert stage.json("query", "--mode", "page", source)["title"]
+
+
+def test_erasure_receipt_names_the_file_in_the_work_tree(stage: Stage) -> None:
+    stage.commit({"keys/secret.txt": "The password is hunter2.\n", "keys/old.txt": "It was hunter1.\n"})
+    stage.done("add", ".")
+    file = stage.folder / "keys" / "secret.txt"
+    out = stage.done("erase", "keys/secret.txt", "--yes").out
+    assert f"the original at {file.resolve()}; git may have earlier versions" in out
+    (stage.folder / "keys" / "old.txt").unlink()
+    assert "#keys/old.txt" in stage.done("erase", "keys/old.txt", "--yes").out
 
 
 def test_erasing_asks_first_and_cannot_ask_a_pipe(stage: Stage) -> None:

@@ -87,10 +87,19 @@ class TestChangesSinceTheReading:
         return read
 
     def test_lint_and_status_name_an_unread_commit_like_the_brief(self, repository, told, warnings):
-        repository.commit({"docs/limits.md": LIMIT.replace("five", "nine")})
+        repository.commit({"docs/other.md": "# Other\n"})
         (warning,) = warnings()
         assert "was read at" in warning
         assert told("brief")["warnings"] == [warning]
+        told("add", ".")
+        assert warnings() == []
+
+    def test_lint_and_status_name_cited_lines_that_an_unread_commit_changed(self, repository, told, warnings):
+        repository.commit({"docs/limits.md": LIMIT.replace("five", "nine")})
+        unread, changed = warnings()
+        assert "was read at" in unread
+        assert changed.startswith("1 statement cites lines that have changed since they were read (docs/limits.md:3")
+        assert changed.endswith("Run: `treering add .`")
         told("add", ".")
         assert warnings() == []
 
@@ -103,6 +112,14 @@ class TestChangesSinceTheReading:
         repository.write("docs/limits.md", LIMIT)
         told("add", ".", "--worktree")
         assert warnings() == []
+
+    def test_lint_without_problems_names_the_state_it_checked(self, repository, told, warnings, capsys):
+        told("add", ".")
+        assert run(["lint"]) == 0
+        assert capsys.readouterr().out == "No problems found.\n"
+        repository.commit({"docs/limits.md": LIMIT.replace("five", "nine")})
+        assert run(["lint"]) == 0
+        assert capsys.readouterr().out.startswith("No problems found in the files as they were last read.\nwarning: ")
 
     def test_lint_and_status_ignore_edits_of_other_lines(self, repository, warnings):
         repository.write("docs/limits.md", f"{LIMIT}\nThe wait is doubled.\n")

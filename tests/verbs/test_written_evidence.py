@@ -111,6 +111,23 @@ def test_symbol_with_double_colons_names_its_definition(repository, space, name)
     assert "return get_" in space.show(f"src/pool.cc::{name}").text
 
 
+@pytest.mark.parametrize("name", ["Retry.limit", "limit()", "Retry::limit"])
+def test_symbol_that_one_file_defines_needs_no_path(space, name):
+    assert resolved(space, name).short_place == "src/retry.py:9-10"
+    shown = space.query("page", input={"name": name})
+    assert (shown.object["title"], "return LIMIT" in shown.text) == ("src/retry.py", True)
+
+
+def test_symbol_of_several_files_names_them(space, repository):
+    repository.commit({"src/again.py": CODE})
+    space.ingest("repo", input={"path": str(repository.folder)})
+    for read_symbol in (resolved, lambda space, name: space.query("page", input={"name": name})):
+        with pytest.raises(InvalidInput, match="2 files define") as error:
+            read_symbol(space, "Retry.limit")
+        assert "src/again.py::Retry.limit" in hint_of(error)
+        assert "src/retry.py::Retry.limit" in hint_of(error)
+
+
 @pytest.mark.parametrize("name", ["src/retry.py", "src/retry.py:3", "src/retry.py::Retry"])
 def test_shown_text_states_that_its_file_changed(space, repository, name):
     def notes():

@@ -9,7 +9,7 @@ from treering.ports.passages import PassageHead, Reach
 
 
 class Lookup(Protocol):
-    """Finds duplicates of a statement, the source of a quote, and the file of a module; analyses text."""
+    """Finds duplicates of a statement, the source of a quote, and the files of a module or symbol; analyses text."""
 
     def text_of(self, item: Object) -> str:
         """Return the indexed text of an object that is no source."""
@@ -25,4 +25,11 @@ class Lookup(Protocol):
 
     def modules(self, name: str, reach: Reach, ledger: Ledger) -> Sequence[Source]:
         """Return the files of code in reach that are the module of a name, with dots, `::` or slashes in it."""
+        ...
+
+    def definitions(self, name: str, reach: Reach, ledger: Ledger) -> Sequence[Source]:
+        """Return the files of code in reach that define a symbol, by its qualified name or the end of one.
+
+        Tests are returned only if no other file defines it.
+        """
         ...

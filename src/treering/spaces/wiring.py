@@ -29,7 +29,7 @@ from treering.spaces.backends import BACKENDS, Backend, OpenStores
 from treering.spaces.policy_and_anchor import AnchorPlace, PolicyFile, anchor_at, policy_file, put_in_force
 from treering.system.address import MEMORY, Address
 from treering.system.machine import SystemClock, is_busy, shared_secret, usable_cores
-from treering.system.settings import Settings
+from treering.system.settings import FILE, FOLDER, Settings
 from treering.system.tracked_space import refuse_tracked
 from treering.verbs.engine import Engine
 
@@ -324,9 +324,11 @@ def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens
 def _require_no_folder(address: Address) -> None:
     """Raise `InvalidInput` for a folder in place of the file of a space: no other try will open it."""
     if address.file is not None and address.file.is_dir():
+        of_folder = address.file / FOLDER / FILE
+        is_there = of_folder.is_file()
         raise InvalidInput(
             f"{address.file} is a folder; a space is a file.",
-            hint=f"Give a file, such as {address.file / 'treering.db'}.",
+            hint=f"Give its space: {of_folder}." if is_there else f"Give a file, such as {address.file / FILE}.",
         )
 
 

@@ -80,7 +80,9 @@ def place_named(engine: Engine, text: str) -> tuple[str, str]:
 
 def id_given(engine: Engine, text: str) -> str:
     """Return the id that a text is, shortens, or numbers in an answer. Raises as `id_named`; titles are no ids."""
-    return full_id(engine.ledger, place_numbered(text, engine.places_of).strip().partition(" ")[0])
+    given = place_numbered(text, engine.places_of).strip()
+    first = given.partition(" ")[0]
+    return full_id(engine.ledger, first if is_object(first) or is_short_id(first) else given)
 
 
 def titled(

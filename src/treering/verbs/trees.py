@@ -236,20 +236,21 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
 
 
 def unread_changes(engine: Engine, scope: str) -> tuple[str, ...]:
-    """Return a warning if the caller's work tree has changed since it was read: its commit, or cited lines."""
+    """Return warnings if the caller's work tree has changed since it was read: its commit, and cited lines."""
     tree = tree_of(engine, scope, at="", past=False)
-    if tree is None or tree.warnings:
-        return tree.warnings if tree else ()
+    if tree is None:
+        return ()
     current = And((Compare("kind", "ne", "fact"), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("knowledge",), where=current)
     items = [item for item in engine.ledger.select(selection, altered={}) if isinstance(item, Knowledge)]
     notes = _notes_of_evidence(tree, on_all_branches(engine.ledger), items)[0].values() if items else ()
     changed = [note for note in notes if note.startswith(CHANGED)]
     if not changed:
-        return ()
+        return tree.warnings
     those = counted_things(len(changed), "statement")
     what = f"{those} cite{'s' if len(changed) == 1 else ''} lines that have changed since they were read"
-    return (f"{what} ({changed[0].removeprefix(CHANGED)}). Run: `treering add . --worktree`",)
+    remedy = "treering add ." if tree.warnings else "treering add . --worktree"
+    return (*tree.warnings, f"{what} ({changed[0].removeprefix(CHANGED)}). Run: `{remedy}`")
 
 
 def branch_worked_on(engine: Engine, scope: str) -> str:

@@ -183,7 +183,7 @@ _WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 def as_text(report: CheckReport) -> str:
     """Write a report for a terminal or a log."""
-    lines = [f"{_summary(report)}."]
+    lines = [_summary(report)]
     for one in report.findings:
         # GitHub interprets lines of a log that begin with two colons.
         place = f"{'./' if one.path.startswith(':') else ''}{one.path}:{one.line}" if one.path else "(no file)"
@@ -214,7 +214,7 @@ def _may_be_confirmed(one: CheckFinding) -> bool:
 
 def as_markdown(report: CheckReport) -> str:
     """Write a report as a comment of a request to merge."""
-    lines = ["### Memory", "", f"{_summary(report)}.", ""]
+    lines = ["### Memory", "", _summary(report), ""]
     for level, title in (("error", "To fix"), ("warning", "To check"), ("note", "Good to know")):
         findings = [one for one in report.findings if one.level == level]
         lines += [f"**{title}**", ""] if findings else []
@@ -231,10 +231,13 @@ def as_markdown(report: CheckReport) -> str:
 
 
 def _summary(report: CheckReport) -> str:
+    if not report.files and not report.findings and report.base == report.head:
+        same = f"Nothing to compare: base and head are both {report.head[:12]}."
+        return f"{same} Check the last commit with: treering check --base HEAD~1"
     counts = Counter(one.level for one in report.findings)
     counted = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
     files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
-    return f"{files}; {counted or 'no recorded knowledge is affected'}"
+    return f"{files}; {counted or 'no recorded knowledge is affected'}."
 
 
 _COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}
@@ -272,7 +275,7 @@ def _workflow_commands(report: CheckReport) -> Iterator[str]:
         mend = f"\nMend: {one.mend}" if one.mend else ""
         title = _property(f"{one.rule}: {one_line(one.title)}")
         yield f"::{_GITHUB[one.level]} {place}title={title}::{_data(one.reason + mend)}"
-    yield visible(f"{_summary(report)}.")
+    yield visible(_summary(report))
 
 
 def _data(text: str) -> str:

@@ -12,9 +12,11 @@ from treering.core.characters import label, one_line
 from treering.core.counting import counted_things
 from treering.core.evidence import places_as_typed
 from treering.core.fencing import fence
+from treering.core.filters import Compare
+from treering.core.objects import Knowledge, title_of
 from treering.core.patch import PatchRecord
 from treering.core.writing.draft import ObjectChange
-from treering.ports.ledger import Ledger
+from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli import receipts
 from treering.surfaces.cli.printing import IndentedLine, line, local_time
 from treering.surfaces.cli.receipts import render_drift
@@ -199,6 +201,7 @@ def render_proposals(
     """Show the patches that wait for review, numbered, and the commands that decide about them."""
     if not records:
         yield line("Nothing is waiting for review.")
+        yield from _render_candidates(ledger)
         return
     for number, record in enumerate(records, start=1):
         what = receipts.titles_of_patch(ledger, record)
@@ -209,6 +212,18 @@ def render_proposals(
         if verbose:
             yield line((record.id, "dim"), indent=3)
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
+
+
+def _render_candidates(ledger: Ledger) -> Iterator[IndentedLine]:
+    """Name statements that no person or agent confirmed. Facts of files, such as versions, need no confirmation."""
+    where = Compare("status", "eq", "candidate")
+    items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
+    candidates = [one for one in items if isinstance(one, Knowledge) and not (one.kind == "fact" and one.is_only_read)]
+    if candidates:
+        names = [f"{label(title_of(one))} {short_id(one.id)}" for one in candidates[: -_MAX_NAMES - 1 : -1]]
+        more = f"; and {len(candidates) - _MAX_NAMES} more" if len(candidates) > _MAX_NAMES else ""
+        count = counted_things(len(candidates), "candidate")
+        yield line(f"{count} to confirm with `treering crystallize --mode promote ID`: {'; '.join(names)}{more}.")
 
 
 def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:
@@ -274,9 +289,12 @@ def render_findings(reports: "Sequence[LintReport]", *, verbose: bool = False) -
     """Show numbered findings, the worst first, each with its explanation and repair."""
     findings = findings_in_order(reports)
     total = sum(sum(report.counts.values()) for report in reports)
-    yield line(
-        (f"{counted_things(total, 'problem')} found." if total else "No problems found.", "" if total else "green")
-    )
+    if total:
+        yield line(f"{counted_things(total, 'problem')} found.")
+    elif any(report.warnings for report in reports):
+        yield line("No problems found in the files as they were last read.")
+    else:
+        yield line(("No problems found.", "green"))
     for number, one in enumerate(findings, start=1):
         yield from render_finding(one, number=f"{number}  ", verbose=verbose)
     if total > len(findings):

@@ -109,6 +109,19 @@ def source_at(call: Call, name: str) -> Source | None:
     return resolver.at(name, None) or resolver.with_origin(name)
 
 
+def definition_called(call: Call, name: str) -> str:
+    """Return the definition that a symbol names, as `path::symbol`; "" if no file defines it.
+
+    Raises `InvalidInput` if several files do.
+    """
+    symbol = name.removesuffix("()").replace("::", ".")
+    files = call.engine.lookup.definitions(symbol, Reach(call.scope, descend=True), call.engine.ledger)
+    places = [f"{one.title}::{symbol}" for one in files]
+    if len(places) > 1:
+        raise InvalidInput(f"{len(places)} files define {name[:_MAX_NAME_CHARS]!r}.", hint=_choose(places))
+    return places[0] if places else ""
+
+
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
     """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
     resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
@@ -219,7 +232,7 @@ class Resolver:
     def _symbol(self, text: str, path: str, symbol: str) -> ResolvedEvidence:
         source = self._at_path(path)
         if source is None:
-            raise self._unknown(path)
+            return self._defined(text)
         segments = self.segments_of(source)
         named = {
             name: f".{_dotted(name)}".endswith(f".{symbol}") for segment in segments for name in _names_in(segment)
@@ -244,13 +257,21 @@ class Resolver:
         if source is None:
             source = self.with_origin(name) or (self._part_with_turn(name, turn) if turn is not None else None)
         if source is None:
-            raise self._unknown(name)
+            return self._defined(name)
         segments = self.segments_of(source)
         if turn is not None:
             segments = [one for one in segments if isinstance(one.locator, Turn) and one.locator.turn == turn]
             if not segments:
                 raise NotFound(f"{name} has no turn {turn}.", hint=f"It has {len(source.segments)} turns, from 0.")
         return self.answer(text, source, segments)
+
+    def _defined(self, name: str) -> ResolvedEvidence:
+        """Return the definition of a symbol. Raises `NotFound`, or `InvalidInput` if several files define it."""
+        place = definition_called(self.call, name)
+        if not place:
+            raise self._unknown(name.partition("::")[0])
+        path, _, symbol = place.partition("::")
+        return self._symbol(name, path, symbol)
 
     def _part_with_turn(self, name: str, turn: int) -> Source | None:
         """Return the source with a turn of a conversation that is stored in parts, each named by its first turn.

@@ -17,9 +17,11 @@ from treering.verbs.crystallize.review import ReasonOptions
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
+from treering.verbs.evidence_files import NamedFile
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
 from treering.verbs.lint.derived import RepeatedSentences, derived_from, repeated_sentences, write_again
 from treering.verbs.naming import id_given
+from treering.verbs.trees import tree_of
 
 _OUT_OF_REACH = (
     "backups and snapshots of the space's files",
@@ -113,7 +115,7 @@ def erase(
         probes=proof.probes,
         out_of_reach=(
             *_OUT_OF_REACH,
-            *([] if is_meant else _origins(named)),
+            *([] if is_meant else _originals(engine, named)),
             *proof.reasons,
             *repeating.unsearched,
             *([unmarked] if unmarked else []),
@@ -158,8 +160,22 @@ def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
     return Proof(tuple(sorted(set(sources))), probes, _reasons(engine, items))
 
 
-def _origins(items: Sequence[Object]) -> list[str]:
-    return [f"the original at {item.origin}" for item in items if isinstance(item, Source)]
+def _originals(engine: Engine, items: Sequence[Object]) -> list[str]:
+    """Return the places of the originals: files in the caller's work tree, otherwise origins."""
+    sources = [item for item in items if isinstance(item, Source)]
+    return [
+        f"the original at {file.place}; git may have earlier versions"
+        if (file := _file_in_work_tree(engine, item))
+        else f"the original at {item.origin}"
+        for item in sources
+    ]
+
+
+def _file_in_work_tree(engine: Engine, source: Source) -> NamedFile | None:
+    tree = tree_of(engine, source.scope, at="", past=False)
+    if tree is None or tree.here is None or engine.evidence_files is None or not tree.view.has(source.origin):
+        return None
+    return engine.evidence_files.find(str(tree.here.top / tree.view.path(source.origin)))
 
 
 def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:

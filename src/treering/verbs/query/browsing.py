@@ -21,7 +21,7 @@ from treering.verbs.current_objects import CurrentObjects, current_objects, over
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
 from treering.verbs.evidence.cited import cited_words, lost_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
-from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence, source_at
+from treering.verbs.evidence.resolving import ResolvedEvidence, definition_called, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
 from treering.verbs.named_views import NamedView, view_named
 from treering.verbs.naming import titled
@@ -377,8 +377,9 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
             return ledger.get(titled(ledger, given).id, as_of=moment), None
         except NotFound as error:
             hint = hint or (error.hint if "Titles" in error.hint else "")
+    definition = definition_called(call, given) if is_name else ""
     try:
-        (resolved,) = resolve_evidence(call, [given]).resolved
+        (resolved,) = resolve_evidence(call, [definition or given]).resolved
     except NotFound as error:
         if below := _directly_below(call, given.rstrip("/")):
             more = f" and {len(below) - _MAX_BELOW} more" if len(below) > _MAX_BELOW else ""
@@ -387,7 +388,9 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
                 hint=f"Give one of its files or folders: {', '.join(below[:_MAX_BELOW])}{more}.",
             ) from error
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
-    return ledger.get(resolved.source_id, as_of=moment), None if is_name and " " not in given else resolved
+    return ledger.get(
+        resolved.source_id, as_of=moment
+    ), None if is_name and " " not in given and not definition else resolved
 
 
 def _directly_below(call: Call, folder: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 from treering.core.canonical import is_object
 from treering.core.objects import Node, Object, Source
-from treering.ports.passages import PassageRequest, Reach
-from treering.retrieval.index.code_names import CODE_FAMILIES, defined_in, last_name
-from treering.retrieval.index.code_places import file_of, is_test_path
+from treering.ports.passages import Reach
+from treering.retrieval.index.code_names import defined_in
+from treering.retrieval.index.code_places import file_of
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import ids_at_path, modules_called, passages_called, read_sources
@@ -55,13 +55,8 @@ def _symbol_at(call: Call, text: str, reach: Reach) -> list[CodeStart]:
 def _symbols(call: Call, name: str, reach: Reach) -> list[CodeStart]:
     """Return the definitions of a symbol, by its qualified name or the end of one; tests only if there is no other."""
     wanted = name.removesuffix("()").replace("::", ".")
-    names = tuple(last_name(family, wanted) for family in CODE_FAMILIES)
-    (passages,) = call.engine.index.passages.read([PassageRequest((), reach, named=names)])
-    ids = dict.fromkeys(head.object_id for head in passages.heads.values())
-    starts = [start for source in read_sources(call, ids) if (start := start_defining(source, wanted))]
-    exact = [start for start in starts if wanted in start.names] or starts
-    code = [start for start in exact if not is_test_path(start.source.title)]
-    return (code or exact)[:_MAX_SYMBOLS]
+    sources = call.engine.lookup.definitions(wanted, reach, call.engine.ledger)
+    return [start for source in sources if (start := start_defining(source, wanted))][:_MAX_SYMBOLS]
 
 
 def start_defining(source: Source, name: str) -> CodeStart | None:

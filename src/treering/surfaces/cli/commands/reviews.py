@@ -1,10 +1,12 @@
 """Commands for decisions of a person: review, revert, erase."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option, Typer
 
 from treering.core.characters import label
+from treering.core.errors import NotFound
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, WriteFlags, add_commands, add_group
 from treering.surfaces.cli.printing import line
@@ -14,11 +16,12 @@ from treering.system.settings import Settings
 if TYPE_CHECKING:
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
-    from treering.verbs import naming
+    from treering.verbs import naming, short_ids
 else:
     receipts = LazyModule("treering.surfaces.cli.receipts")
     rendering_changes = LazyModule("treering.surfaces.cli.rendering_changes")
     naming = LazyModule("treering.verbs.naming")
+    short_ids = LazyModule("treering.verbs.short_ids")
 
 Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
 Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
@@ -113,12 +116,22 @@ def erase(
 
 
 def _id_to_erase(space: "Space", text: str) -> str:
-    """Return the id that a text is, shortens or numbers, or of the source with this path. Titles are no ids."""
+    """Return the id that a text is, shortens or numbers, or of the source with this path. Raises `NotFound`."""
     from treering.core.canonical import is_object
 
-    identity = naming.id_given(space.engine, text)
-    if is_object(identity):
-        return identity
-    item = space.query("page", input={"name": text}, options={"descend": True}).object
-    is_path = f"/{item.get('origin', '')}".replace("#", "/").endswith(f"/{text}")
-    return str(item["id"]) if is_path else text
+    try:
+        identity = naming.id_given(space.engine, text)
+    except NotFound:
+        if short_ids.is_short_id(text):
+            raise
+    else:
+        if is_object(identity):
+            return identity
+    hint = "Find the object with `treering search`, and give the number of the hit."
+    with suppress(NotFound):
+        item = space.query("page", input={"name": text}, options={"descend": True}).object
+        if f"/{item.get('origin', '')}".replace("#", "/").endswith(f"/{text}"):
+            return str(item["id"])
+        if "id" in item:
+            hint = f"To erase all of {label(item['title'])}, give its id: {item['id']}."
+    raise NotFound(f"Erasing needs an id or the path of a source, not {label(text)}.", hint=hint)
