@@ -58,6 +58,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "another": is_open and is_another(new, old),
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
+        "only mentioned": only_mentions(new, old),
         "own day": not is_told and kinds == ["date"] and has_own_thing(new, old),  # a trip and a birthday
     }
     return [name for name, holds in found.items() if holds]
@@ -159,6 +160,15 @@ def says_something_else(new: Statement, old: Statement) -> bool:
         return False
     is_reply = is_done(new, old) or new.cues & {"answers", "agrees"}
     return not is_reply and bool(new.things - shared - new.inherited or new.verbs - old.verbs)
+
+
+def only_mentions(new: Statement, old: Statement) -> bool:
+    """Return whether a plan or event has no other value than a statement: `our vet is Lam`, `I will call the vet`."""
+    is_event = new.force == "planned" or "did" in new.cues
+    is_about = old.force == "asserted" and bool(old.keys) and bool(new.things & old.things)
+    is_reply = is_done(new, old) or new.cues & {"answers", "agrees"} or new.refers
+    is_other = differing(new, old) or new.positive != old.positive or have_same_attribute(new, old)
+    return is_event and is_about and not announces_change(new) and not is_reply and not is_other
 
 
 def have_common(new: Statement, old: Statement) -> bool:
