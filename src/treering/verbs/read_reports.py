@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from treering.core.counting import listed_up_to
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, is_within
 from treering.ports.ledger import ObjectRequest
@@ -155,9 +156,7 @@ def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ..
     scopes = sorted({one for one in matching if not is_within(reach.scope, one)})
     if not scopes:
         return ()
-    named = ", ".join(scopes[:_MAX_SCOPES_NAMED])
-    more = f" and {len(scopes) - _MAX_SCOPES_NAMED} more" if len(scopes) > _MAX_SCOPES_NAMED else ""
-    left_out = f"Matches in scopes below {reach.scope} are left out: {named}{more}."
+    left_out = f"Matches in scopes below {reach.scope} are left out: {listed_up_to(_MAX_SCOPES_NAMED, scopes)}."
     return (f"{left_out} Set options.descend (--descend) to include them.",)
 
 

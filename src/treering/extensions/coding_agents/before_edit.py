@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from treering.core.counting import listed_up_to
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.scope import ROOT
 from treering.extensions.code.links.changed_together import partners_of
@@ -109,8 +110,7 @@ def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[Ho
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _HOOKS.max_entries} more" if len(names) > _HOOKS.max_entries else ""
-    return f"{', '.join(names[: _HOOKS.max_entries])}{more}"
+    return listed_up_to(_HOOKS.max_entries, names)
 
 
 def _place(user: CodeNeighbour) -> str:

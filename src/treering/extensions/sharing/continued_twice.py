@@ -43,9 +43,9 @@ def hidden_messages(ledger: Ledger, before: Versions, merged: Merged) -> Iterato
         if hidden:
             quotes = ", ".join(map(named, list(hidden)[:_MOST_QUOTED]))
             yield (
-                f"{named(now.title or now.origin)} was continued in both spaces; only the newer version is current. "
-                f"{counted_things(len(hidden), 'message')} of the other one can be read in the history of {head.id}, "
-                f"but not found: {quotes}{', …' if len(hidden) > _MOST_QUOTED else ''}. Append what is still needed."
+                f"{named(now.title or now.origin)} was continued in both spaces; only the newer version is current and "
+                f"found by searches. The history of {head.id} has {counted_things(len(hidden), 'message')} "
+                f"of the other one: {quotes}{', …' if len(hidden) > _MOST_QUOTED else ''}. Append what is still needed."
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from treering.core.canonical import PREFIXES, canonical_json
 from treering.core.characters import label, one_line
-from treering.core.counting import counted_things
+from treering.core.counting import counted_things, listed_up_to
 from treering.core.evidence import places_as_typed
 from treering.core.fencing import fence
 from treering.core.filters import Compare
@@ -388,8 +388,7 @@ def render_finding(one: "Finding", *, number: str = "", verbose: bool = False) -
     if commands := _resolving_commands(one, number.strip()):
         yield line(("settle: ", "green"), commands, indent=len(number))
     if verbose:
-        more = f" and {len(one.ids) - _MAX_IDS_OF_FINDING} more" if len(one.ids) > _MAX_IDS_OF_FINDING else ""
-        yield line((f"{', '.join(one.ids[:_MAX_IDS_OF_FINDING])}{more}", "dim"), indent=len(number))
+        yield line((listed_up_to(_MAX_IDS_OF_FINDING, one.ids), "dim"), indent=len(number))
 
 
 def _resolving_commands(one: "Finding", number: str) -> str:

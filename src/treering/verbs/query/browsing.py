@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from treering.core.audit import AuditEvent
 from treering.core.canonical import is_object, render_time
 from treering.core.characters import label
+from treering.core.counting import listed_up_to
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment, place_in
 from treering.core.filters import Compare
@@ -382,15 +383,13 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
         (resolved,) = resolve_evidence(call, [definition or given]).resolved
     except NotFound as error:
         if below := _directly_below(call, given.rstrip("/")):
-            more = f" and {len(below) - _MAX_BELOW} more" if len(below) > _MAX_BELOW else ""
             raise NotFound(
                 f"The folder {given[:_MAX_NAME_CHARS]!r} has no page.",
-                hint=f"Give one of its files or folders: {', '.join(below[:_MAX_BELOW])}{more}.",
+                hint=f"Give one of its files or folders: {listed_up_to(_MAX_BELOW, below)}.",
             ) from error
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
-    return ledger.get(
-        resolved.source_id, as_of=moment
-    ), None if is_name and " " not in given and not definition else resolved
+    is_whole = is_name and " " not in given and not definition
+    return ledger.get(resolved.source_id, as_of=moment), None if is_whole else resolved
 
 
 def _directly_below(call: Call, folder: str) -> list[str]:

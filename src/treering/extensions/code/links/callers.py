@@ -5,6 +5,7 @@ from itertools import islice
 from posixpath import basename
 
 from treering.core.characters import label
+from treering.core.counting import listed_up_to
 from treering.core.evidence import Lines
 from treering.extensions.code.links.neighbours import run_code_searches
 from treering.extensions.code.links.places import place_of
@@ -61,8 +62,7 @@ def _line(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
 
 
 def _listed(word: str, names: Sequence[str]) -> list[str]:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return [f"{word} {', '.join(names[:_MAX_NAMED])}{more}"] if names else []
+    return [f"{word} {listed_up_to(_MAX_NAMED, names)}"] if names else []
 
 
 def _where(user: CodeUser) -> str:

@@ -149,7 +149,7 @@ class RepositoryContents(GitRepository):
         return self._ask("merge-base", one, other)
 
     def changed_since_fork(self, other: str, commit: str) -> list[str]:
-        """List the paths that a commit changes since its history left that of another one.
+        """List the paths that a commit changes, compared with the merge base of it and another one.
 
         This takes one git process instead of two (one for the merge base), because hooks wait for it.
         """

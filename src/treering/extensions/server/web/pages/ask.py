@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from treering.core.canonical import is_object
+from treering.core.counting import listed_up_to
 from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
 from treering.core.scope import ROOT
@@ -309,8 +310,7 @@ def _names(hit: ShownHit, question: str) -> list[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
-    return ", ".join(f"“{word}”" for word in words[:_WORDS]) + more
+    return listed_up_to(_WORDS, [f"“{word}”" for word in words])
 
 
 @dataclass(frozen=True, slots=True)
