@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Kind = Literal[
     "update", "cancellation", "correction", "plan", "preference", "attribution",
-    "coexist", "dates", "sessions", "group", "hard", "steady",
+    "coexist", "dates", "sessions", "group", "hard", "steady", "chat",
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent
