@@ -15,7 +15,8 @@ Kind = Literal[
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent
-SETS = ("dev", "test")
+SETS = ("dev", "test", "chats", "chats_test")
+"""Short conversations and long chats, for fitting and for a last measurement."""
 
 
 class _Part(BaseModel):
@@ -69,7 +70,7 @@ class Labels:
 
     @classmethod
     def of(cls, name: str) -> "Labels":
-        """Read a set: `dev` or `test`; empty if there is none."""
+        """Read a set of `SETS`; empty if there is none."""
         files = sorted((FOLDER / name).glob("*.json"))
         return cls([one for file in files for one in read(file)])
 

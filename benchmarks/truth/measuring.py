@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import treering
 from benchmarks.figures import Figure, Missing, Row, Target, at_least, at_most
 from benchmarks.plan import Plan, workplace
-from benchmarks.truth.conversations import Conversation, Labels, Question
+from benchmarks.truth.conversations import Conversation, Labels
 from benchmarks.truth.scoring import Score, ShownLine, score
 from benchmarks.truth.surfaces import earlier_state, newest_first, state_lines, word_count
 from treering import Space
@@ -16,7 +16,7 @@ from treering.extensions.discussions.search import DiscussionHit, DiscussionSear
 from treering.verbs.ingest.turns import Message
 
 SET = "TREERING_TRUTH_SET"
-"""The environment variable that names the set: `dev` by default, or `test`, which is run once."""
+"""The environment variable that names the set, one of `SETS`: `dev` by default. Sets for tests are run once."""
 _MORE_WORDS = 1.7
 """The messages newest first are also shown with so many times the words of the state document."""
 _MAX_LOSS = 1.0
@@ -51,8 +51,13 @@ class _Asked:
     """For each stale message among the hits, whether it is marked."""
     unchanged: list[bool] = field(default_factory=list)
     """For questions about unchanged things: whether the answer is first."""
+    unchanged_in_five: list[bool] = field(default_factory=list)
     unchanged_by_score: list[bool] = field(default_factory=list)
-    """The same if replacements moved nothing."""
+    """Whether the answer is first if replacements moved nothing."""
+    current_marked: list[bool] = field(default_factory=list)
+    """For each found message of which all labelled statements hold: whether it is marked as replaced."""
+    current_doubted: list[bool] = field(default_factory=list)
+    """The same for the weaker mark: a later message may contradict it."""
 
 
 def measure(plan: Plan) -> list[Row]:
@@ -71,7 +76,7 @@ def measure(plan: Plan) -> list[Row]:
                 scores[surface.name].append(
                     (conversation, score(conversation, surface.lines(conversation, kept, shown)))
                 )
-            _ask(kept, conversation.questions, asked)
+            _ask(kept, conversation, asked)
     rows: list[Row] = []
     for surface in _SURFACES:
         rows += _figures(f"{name}, {surface.name}", scores[surface.name], surface.goals)
@@ -92,18 +97,31 @@ def _recorded(space: Space, conversation: Conversation) -> Discussion:
     return kept
 
 
-def _ask(kept: Discussion, questions: Sequence[Question], asked: _Asked) -> None:
-    for question in questions:
+def _ask(kept: Discussion, conversation: Conversation, asked: _Asked) -> None:
+    found: dict[int, DiscussionHit] = {}
+    for question in conversation.questions:
         hits = kept.search(question.ask, _FOUND)
+        found |= {hit.first: hit for hit in hits}
         places = [hit.first for hit in hits]
         rank = places.index(question.answer) if question.answer in places else len(places)
         if not question.stale:
-            asked.unchanged.append(places[:1] == [question.answer])
+            asked.unchanged.append(rank == 0)
+            asked.unchanged_in_five.append(rank < min(5, len(places)))
             asked.unchanged_by_score.append(bool(hits) and _first_by_score(hits).first == question.answer)
             continue
         stale = [place for place in question.stale if place in places]
         asked.changed.append(rank < len(places) and all(rank < places.index(place) for place in stale))
         asked.marked += list(_marks(hits, stale)) if not question.past else []
+    current = [hit for place, hit in found.items() if place in _holding(conversation)]
+    asked.current_marked += [hit.superseded_by is not None for hit in current]
+    asked.current_doubted += [hit.contested_by is not None for hit in current]
+
+
+def _holding(conversation: Conversation) -> frozenset[int]:
+    """Return the messages of which all labelled statements hold at the end."""
+    ended = {one.message for one in conversation.ended}
+    stale = {place for one in conversation.questions for place in one.stale}
+    return frozenset(one.message for one in conversation.holds) - ended - stale
 
 
 def _first_by_score(hits: Sequence[DiscussionHit]) -> DiscussionHit:
@@ -131,6 +149,9 @@ def _order(name: str, asked: _Asked) -> Iterator[Figure]:
     yield _share(f"{name}, search: stale hits marked", asked.marked, at_least(100))
     least = 100 * sum(asked.unchanged_by_score) / max(1, len(asked.unchanged_by_score)) - _MAX_LOSS
     yield _share(f"{name}, search: first where nothing changed", asked.unchanged, at_least(round(least, 1)))
+    yield _share(f"{name}, search: among five where nothing changed", asked.unchanged_in_five, None)
+    yield _share(f"{name}, search: current messages marked as replaced", asked.current_marked, None)
+    yield _share(f"{name}, search: current messages marked as contested", asked.current_doubted, None)
 
 
 def _share(name: str, values: Sequence[bool], target: Target | None) -> Figure:
