@@ -153,6 +153,14 @@ def test_words_that_are_not_known_are_named_and_those_that_are(keys: Stage) -> N
     assert 'Not known here: "zorbl", "frobnicate".' in keys.run("query", "zorbl frobnicate").out
 
 
+def test_an_empty_space_asks_for_sources_instead_of_other_words(stage: Stage) -> None:
+    stage.done("init")
+    for command in ("search", "ask"):
+        told = stage.run(command, "where are cookies parsed").out
+        assert "No text is indexed yet. Add sources that mention it: treering add PATH" in told
+    assert "treering add PATH" in stage.run("brief").out
+
+
 def test_weak_hits_are_reported_as_closest_matches(keys: Stage) -> None:
     foreign = keys.json("query", "--mode", "search", "the capital of Mongolia and its oldest monastery")
     assert foreign["hits"]

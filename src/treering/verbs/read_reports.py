@@ -121,6 +121,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
     if found.counts:
         return Empty(reason="known_but_empty", hint=f"{known} No indexed text mentions that.".lstrip())
+    if not question.lag.total:
+        known = "No text is indexed yet."
     hint = f"{known or 'No word of the question occurs here.'} Add sources that mention it."
     return Empty(reason="unknown_entity", hint=hint)
 

@@ -36,7 +36,8 @@ _FILES = ("file", "repo")
 _OFFSET = re.compile(r" \(offset \d+\)$")
 _VALUE_CHARS = 300
 _NOTHING_TO_SHOW = (
-    "Nothing to show yet: no rule, decision or work item is recorded, and no repository with a manifest was read."
+    "Nothing to show yet: no rule, decision or work item is recorded, and no repository with a manifest was read. "
+    "Read a folder with: treering add PATH"
 )
 _LEFT_OUT = 10
 _TASK_CHARS = 300

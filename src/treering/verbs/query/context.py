@@ -230,7 +230,7 @@ def _explained(call: Call, results: TaskResults) -> dict[str, dict[str, Any]]:
 def _why_empty(call: Call, results: TaskResults, reach: Reach, left_out: int) -> Empty:
     if left_out:
         return Empty(reason="filtered_out", count=left_out, hint="Nothing fits into max_tokens. Give a larger number.")
-    if results.answers:
+    if results.answers or not results.question.lag.total:
         return why_empty(call, results.question, reach)
     words = results.known.words
     if empty := why_words_are_below(call, results.question, reach, words):
