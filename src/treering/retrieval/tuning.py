@@ -29,6 +29,14 @@ class CluesTuning(NamedTuple):
     other_day_weight: float
 
 
+class LaterTurnsTuning(NamedTuple):
+    """What turns of conversations lend to later ones about the same."""
+
+    most: int
+    unlike: float
+    share: float
+
+
 class QuestionTuning(NamedTuple):
     """How a question is understood: as a lookup, a comparison, a long text, a name or a phrase."""
 
@@ -240,6 +248,7 @@ class Tuning(NamedTuple):
 
     fusion: FusionTuning
     clues: CluesTuning
+    later_turns: LaterTurnsTuning
     question: QuestionTuning
     candidates: CandidatesTuning
     files: FilesTuning

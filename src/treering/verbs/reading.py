@@ -246,6 +246,7 @@ def question_of(
         text,
         embedder=embedder,
         quick=quick,
+        likeness=engine.quick if semantic else None,
         now=now or engine.clock.now(),
         zone=zone or engine.time_zone,
         lag=lag,

@@ -3,7 +3,6 @@
 A replaced turn is directly behind its replacement.
 """
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,16 +27,6 @@ class FoundTurn:
     origin: str
     as_of: AsOf = None
     """The state of the conversation in which it was found."""
-
-
-_PAST = re.compile(
-    r"\b(?:used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|in the past|"
-    r"at the time|before\W*$|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
-    r"anteriormente|originalmente)\b|^(?!.*\b(?:does|do|will)\b).*\b(?<!how )old\b|"
-    r"\b(?:was|were|did|had)\b.*\b(?:before|earlier|first|once)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Words of a question about an earlier state. `Before the inspection` is one only in a question in the past tense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +79,6 @@ def replaced_turns(
     for find in brought("replaced_turns") if turns else ():
         found.update(find(engine, turns, question, now))
     return found
-
-
-def asks_about_past(question: str) -> bool:
-    """Return whether a question is about an earlier state, so that what was replaced answers it."""
-    return _PAST.search(question) is not None
 
 
 _Hit = TypeVar("_Hit")

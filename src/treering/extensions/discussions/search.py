@@ -24,7 +24,7 @@ from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest, run_together
 from treering.retrieval.search.known_words import known_words
-from treering.retrieval.search.question import Question, asks, reply_among
+from treering.retrieval.search.question import Question, asks, asks_about_past, reply_among
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import query_terms
@@ -39,7 +39,6 @@ from treering.verbs.replaced_turns import (
     FoundTurn,
     ReplacingTurn,
     TurnPlace,
-    asks_about_past,
     behind_replacements,
     replaced_turns,
 )

@@ -148,6 +148,8 @@ class Question:
     meaning: Meaning | None
     embedder: Embedder | None = None
     quick: Embedder | None = None
+    likeness: Embedder | None = None
+    """The quick model, which compares the passages found with each other."""
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
     lag: Lag = _NO_LAG
@@ -187,6 +189,7 @@ class Question:
         *,
         embedder: Embedder | None,
         quick: Embedder | None = None,
+        likeness: Embedder | None = None,
         now: datetime | None = None,
         zone: TimeZone = UTC_ZONE,
         lag: Lag = _NO_LAG,
@@ -210,7 +213,19 @@ class Question:
         understood = tuple(_understood(read, ranges)) if local and ranges else ()
         unread = len(text) - len(read)
         return cls(
-            read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known, rarity
+            read,
+            terms_of(read),
+            meaning,
+            embedder,
+            quick,
+            likeness,
+            days,
+            unread,
+            lag,
+            understood,
+            zone,
+            is_known,
+            rarity,
         )
 
     def compounds(self) -> tuple[Compound, ...]:
@@ -477,6 +492,21 @@ def asks(text: str) -> bool:
     if last in _QUESTION_SIGNS:
         return bool(last)
     return _REQUEST.match(_SENTENCE_END.split(ending.rstrip(".! "))[-1].strip()) is not None
+
+
+_PAST = re.compile(
+    r"\b(?:used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|in the past|"
+    r"at the time|before\W*$|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"anteriormente|originalmente)\b|^(?!.*\b(?:does|do|will)\b).*\b(?<!how )old\b|"
+    r"\b(?:was|were|did|had)\b.*\b(?:before|earlier|first|once)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words of a question about an earlier state. `Before the inspection` is one only in a question in the past tense."""
+
+
+def asks_about_past(question: str) -> bool:
+    """Return whether a question is about an earlier state, so that what was replaced answers it."""
+    return _PAST.search(question) is not None
 
 
 _HOW_TO = re.compile(

@@ -27,7 +27,8 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.adjustment import Adjusting, Adjustment
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
-from treering.retrieval.search.question import Question, asks, reply_among
+from treering.retrieval.search.later_turns import SaidTurn, raised_scores
+from treering.retrieval.search.question import Question, asks, asks_about_past, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     Candidate,
@@ -140,6 +141,8 @@ class CandidateReader:
 
 _HITS_PER_SPARE = 5
 """The first read of texts includes one spare candidate for this number of hits; mostly no other can be a hit."""
+
+_PAIR = 2
 
 _READ_AT_ONCE = 2
 """Candidates per hit up to which all texts are read at once, because a second read costs more than a few texts."""
@@ -262,6 +265,7 @@ def retrieval(
     if adjusting:
         found = adjusted(found, adjusting)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
+    found = yield from _with_later_turns(question, found, reader)
     choosing, wording = partial(_repeating if repeating else _diverse, limit=limit), Wording.of(question.text)
     hits, duplicates = yield from _read(question, found, wording, reader, choosing, limit=limit)
     if not by_source:  # passages grouped by source are shown without their replies
@@ -403,6 +407,27 @@ def _rerank(
     scored = [replace(one, score=score, reread=read) for one, score, read in each]
     rest = (one for one in found if one.head.key not in texts)
     return sorted((*scored, *rest), key=lambda one: -one.score), cost
+
+
+def _with_later_turns(
+    question: Question, found: list[_ShownCandidate], reader: CandidateReader
+) -> Steps[list[_ShownCandidate]]:
+    """Raise turns among the best candidates that come back to what earlier ones said."""
+    turns = [one for one in found[: TUNING.later_turns.most] if is_turn(one.head)]
+    if len(turns) < _PAIR or question.likeness is None or asks_about_past(question.text):
+        return found
+    yield from reader.read((), [one.head for one in turns])
+    said = {
+        one.head.key: SaidTurn(words.text, words.locator.at, words.locator.turn, one.score)
+        for one in turns
+        if (words := reader.words(one.head)) and isinstance(words.locator, Turn) and words.locator.at
+    }
+    if len(said) < _PAIR:
+        return found
+    raised = dict(zip(said, raised_scores(list(said.values()), question.likeness), strict=True))
+    return sorted(
+        (replace(one, score=raised.get(one.head.key, one.score)) for one in found), key=lambda one: -one.score
+    )
 
 
 def _with_speaker(words: CandidateWords) -> str:

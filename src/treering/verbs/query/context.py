@@ -16,6 +16,7 @@ from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lin
 from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack
+from treering.retrieval.search.question import asks_about_past
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
@@ -52,7 +53,6 @@ from treering.verbs.read_reports import (
     with_words_below,
 )
 from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
-from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations
 from treering.verbs.trees import REPLACED, maps_of, notes_of
 

@@ -11,7 +11,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import LineQuery, symbol_of
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks_about_past
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -40,7 +40,6 @@ from treering.verbs.read_reports import (
     why_empty,
 )
 from treering.verbs.reading import Asked, SearchOptions, note_recalled, question_of, reach_of, reranking_of, zone_of
-from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
 from treering.verbs.trees import REPLACED, notes_of
 

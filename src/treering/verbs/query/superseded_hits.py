@@ -11,7 +11,7 @@ from treering.ports.format import is_decision_record
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run, run_together
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks_about_past
 from treering.retrieval.search.replaced import latest_successors, only_replaced
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.decision_records import replaced_records
@@ -19,7 +19,7 @@ from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.task_reading import notes_on
 from treering.verbs.reading import question_of
-from treering.verbs.replaced_turns import FoundTurn, asks_about_past, behind_replacements, replaced_turns
+from treering.verbs.replaced_turns import FoundTurn, behind_replacements, replaced_turns
 from treering.verbs.shown_hits import Replaced
 from treering.verbs.trees import CHANGED
 

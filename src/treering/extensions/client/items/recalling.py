@@ -40,7 +40,7 @@ from treering.retrieval.search.hit_signals import nearness
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.lines import LineQuery
-from treering.retrieval.search.question import Meaning, Question
+from treering.retrieval.search.question import Meaning, Question, asks_about_past
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
@@ -49,7 +49,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.read_reports import is_empty_scope, warnings_of
 from treering.verbs.reading import note_recalled, question_of
-from treering.verbs.replaced_turns import asks_about_past, behind_replacements
+from treering.verbs.replaced_turns import behind_replacements
 
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
