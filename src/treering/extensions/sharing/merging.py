@@ -143,9 +143,9 @@ def merge_ledger(
     told_anyway = head.seq - after >= _MANY
     report = receive(
         target,
-        source,
         coming,
         (parent,),
+        source=source,
         by=by,
         reason=f"Merged {name}",
         alike=_settled_alike(source, shared.seq),
@@ -203,21 +203,21 @@ def _passes_through(ledger: Ledger, parent: Mapping[str, Any]) -> bool:
 
 def receive(
     target: Ledger,
-    source: Ledger,
     coming: Sequence[MergeEntry],
     parents: tuple[Parent, ...],
     *,
     by: Author,
     reason: str,
+    source: Ledger | None = None,
     alike: int = 0,
     told_anyway: bool = False,
     erasing: Erasing = erase_only,
 ) -> MergeReport:
-    """Merge entries of `source` into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
+    """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `alike`: the sequence number up to which the other space settled the same, as a copy has. `told_anyway`: record the
-    heads of the parents even if nothing was new. `erasing` performs the merge and receives all revisions of the sources
-    that it erases.
+    `source`: the ledger of the other space, if it is open. `alike`: the sequence number up to which the other space
+    settled the same, as a copy has. `told_anyway`: record the heads of the parents even if nothing was new. `erasing`
+    performs the merge and receives all revisions of the sources that it erases.
     """
     going = [entry.target for entry in coming if entry.kind == ERASED]
     erased = [one for name in target.heads(going) for one in target.history(name) if isinstance(one, Source)]
@@ -305,7 +305,7 @@ def files_unknown_to_readers(
 
 def files_of_erased_maps(
     ledger: Ledger,
-    source: Ledger,
+    source: Ledger | None,
     coming: Sequence[MergeEntry],
     touched: Collection[str],
     held: Mapping[tuple[str, str], Sequence[str]],
@@ -322,7 +322,7 @@ def files_of_erased_maps(
     roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
     names = {name for name in touched if kind_of(name) == "source"}
     heads = ledger.heads(names)
-    lost = [name for name in names.difference(heads) if not _is_known_without_map(name, ledger, source)]
+    lost = [name for name in names.difference(heads) if not (source and _is_known_without_map(name, ledger, source))]
     if not roots and not lost:
         return frozenset()
     merged_to = max(settled, _settled(ledger)[1])
