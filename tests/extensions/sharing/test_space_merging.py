@@ -401,6 +401,22 @@ def test_files_of_a_map_erased_in_one_copy_are_alike(*, is_copied: bool, is_read
     assert ada.held() == bob.held()
 
 
+def test_files_of_a_merged_map_are_settled_after_its_erasure() -> None:
+    ada, bob, eve = Replica("ada", -1), Replica("bob", 0), Replica("eve", 1)
+    ada.read_branch("main", "one")
+    bob.take(ada)
+    eve.take(ada)
+    bob.read_branch("f/b", None)
+    ada.read_branch("main", "one two", "b.py")
+    ada.take(bob)
+    ada.read_branch("main", None, "b.py")
+    (top,) = [one.id for one in ada.current().values() if getattr(one, "origin", "") == "repo"]
+    change(ada, Erase, top)
+    met(ada, bob, eve)
+    assert alike(ada, bob)
+    assert alike(ada, eve)
+
+
 def test_files_of_a_map_erased_before_its_first_merge_are_alike() -> None:
     ada, bob = Replica("ada", 0), Replica("bob", 1)
     ada.read_branch("main", "one")
