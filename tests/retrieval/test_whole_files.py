@@ -200,8 +200,3 @@ def test_guide_of_an_example_is_no_guide_for_chores():
     hits = [Fused(0, 0.9, {}), Fused(1, 0.8, {})]
     found = rank_in_files(hits, heads, query_words("release"), own_scores={0: 0.9, 1: 0.8}, commits={}, chore=True)
     assert found[0].key == 1
-
-
-def test_page_of_a_module_comes_after_its_code():
-    page = PassageHead(0, "node:1", "", "node", "module", "/", "prose", "src", "", "repo:x", NO_PLACE)
-    assert ranked(0.9, 0.8, heads={0: page, 1: head(1, "src/upload.py")})[0].key == 1

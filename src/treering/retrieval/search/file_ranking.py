@@ -43,8 +43,7 @@ def rank_in_files(
     def weight(head: PassageHead) -> float:
         if chore:
             return _weight_for_chore(head, wanted)
-        is_equal = head.place_role in equal and not _is_overview(head)
-        return 1.0 if is_equal else 1 - discount * (1 - called_share(head, wanted))
+        return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, own_scores)
@@ -72,11 +71,6 @@ def path_of(head: PassageHead) -> str:
 def is_in_no_file(head: PassageHead) -> bool:
     """Return whether a passage is a note, a message or knowledge. The modules of a project are made of its files."""
     return head.place_role == NO_PLACE and head.type != "node"
-
-
-def _is_overview(head: PassageHead) -> bool:
-    """Return whether a passage is the page of a module or the map of a repository, which repeat the names in files."""
-    return head.type == "node" or head.kind == "repo"
 
 
 def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
@@ -170,12 +164,8 @@ def _commit_scores(placed: Sequence[_Placed], commits: Mapping[str, float]) -> M
     if not touched:
         return touched
     middle = median_low(touched.values())
-    unknown = (head for head in (one.head for one in placed) if is_in_no_file(head) or _is_no_code(head))
-    return {**{head.origin: middle for head in unknown}, **touched}
-
-
-def _is_no_code(head: PassageHead) -> bool:
-    return head.place_role != NO_PLACE and not file_at(path_of(head))
+    no_code = (one.head for one in placed if not file_at(path_of(one.head)))
+    return {**{head.origin: middle for head in no_code}, **touched}
 
 
 def _parts(one: _Placed, file: float, commits: Mapping[str, float]) -> dict[str, ArmScore]:
