@@ -69,12 +69,6 @@ def test_section_titled_as_asked_comes_first():
     assert ranked(0.8, 0.75, heads=heads, question="how does the engine start")[0].key == 1
 
 
-def test_documentation_comes_first_if_code_answers_little():
-    heads = {0: head(0, "docs/notes.md", "documentation"), 1: head(1, "src/rotor.py")}
-    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.9})[0].key == 1
-    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.1})[0].key == 0
-
-
 @pytest.mark.parametrize(
     ("question", "role"),
     [

@@ -37,13 +37,12 @@ def rank_in_files(
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
-    discount = (1 - TUNING.files.beside_code) * _code_share(heads, own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
 
     def weight(head: PassageHead) -> float:
         if chore:
             return _weight_for_chore(head, wanted)
-        return 1.0 if head.place_role in equal else 1 - discount * (1 - called_share(head, wanted))
+        return 1.0 if head.place_role in equal else _weight_beside_code(head, wanted)
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, own_scores)
@@ -83,8 +82,12 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
     if defines_commands(path_of(head), head.place_role):
         return TUNING.files.defining_commands
     if head.place_role == "documentation":
-        return 1 - (1 - TUNING.files.beside_code) * (1 - called_share(head, terms))
+        return _weight_beside_code(head, terms)
     return TUNING.files.beside_code
+
+
+def _weight_beside_code(head: PassageHead, terms: frozenset[str]) -> float:
+    return 1 - (1 - TUNING.files.beside_code) * (1 - called_share(head, terms))
 
 
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:
@@ -128,13 +131,6 @@ def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
         positions[one.hit.key] = seen[one.whole]
         seen[one.whole] += 1
     return positions
-
-
-def _code_share(heads: Mapping[int, PassageHead], scores: Mapping[int, float]) -> float:
-    """Return the score of the best code, relative to the best passage."""
-    best = max((scores.get(key, 0.0) for key in heads), default=0.0)
-    code = max((scores.get(key, 0.0) for key, head in heads.items() if head.place_role == CODE), default=0.0)
-    return code / best if best else 0.0
 
 
 def _file_scores(placed: Iterable[_Placed], scores: Mapping[int, float]) -> dict[str, float]:
