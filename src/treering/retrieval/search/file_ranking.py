@@ -77,13 +77,10 @@ def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
 
     Code and tests have the words of such a question by chance.
     """
-    if is_in_no_file(head) or is_guide(path_of(head), head.place_role):
+    path, role = path_of(head), head.place_role
+    if is_in_no_file(head) or is_guide(path, role) or defines_commands(path, role):
         return 1.0
-    if defines_commands(path_of(head), head.place_role):
-        return TUNING.files.defining_commands
-    if head.place_role == "documentation":
-        return _weight_beside_code(head, terms)
-    return TUNING.files.beside_code
+    return _weight_beside_code(head, terms) if role == "documentation" else TUNING.files.beside_code
 
 
 def _weight_beside_code(head: PassageHead, terms: frozenset[str]) -> float:
