@@ -70,7 +70,6 @@ class FilesTuning(NamedTuple):
     """Weights of the ranking by files."""
 
     beside_code: float
-    defining_commands: float
     commits: float
 
 

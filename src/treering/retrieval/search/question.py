@@ -519,8 +519,11 @@ _HOW_TO = re.compile(
 
 
 def asks_how_to(text: str) -> bool:
-    """Return whether documentation answers a question more often than code: duties and past decisions."""
-    return _HOW_TO.search(text) is not None
+    """Return whether documentation answers a question more often than code: duties and past decisions.
+
+    The text of an issue is about code, also if it mentions how to do something.
+    """
+    return not is_long(text) and _HOW_TO.search(text) is not None
 
 
 _CHORE = re.compile(
