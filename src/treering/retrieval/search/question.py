@@ -509,6 +509,14 @@ def asks_about_past(question: str) -> bool:
     return _PAST.search(question) is not None
 
 
+_PAST_TENSE = re.compile(r"\b(?:was|were|did|had)\b", re.IGNORECASE)
+
+
+def asks_for_state(question: str) -> bool:
+    """Return whether a question may be about what holds now, and not about an event, which has its own day."""
+    return not asks_about_past(question) and _PAST_TENSE.search(question) is None
+
+
 _HOW_TO = re.compile(
     r"\bwhy (?:was|were|did|has|have)\b|"
     r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b|"

@@ -28,7 +28,7 @@ from treering.retrieval.search.adjustment import Adjusting, Adjustment
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.later_turns import SaidTurn, raised_scores
-from treering.retrieval.search.question import Question, asks, asks_about_past, reply_among
+from treering.retrieval.search.question import Question, asks, asks_for_state, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     Candidate,
@@ -414,7 +414,7 @@ def _with_later_turns(
 ) -> Steps[list[_ShownCandidate]]:
     """Raise turns among the best candidates that come back to what earlier ones said."""
     turns = [one for one in found[: TUNING.later_turns.most] if is_turn(one.head)]
-    if len(turns) < _PAIR or question.likeness is None or asks_about_past(question.text):
+    if len(turns) < _PAIR or question.likeness is None or not asks_for_state(question.text):
         return found
     yield from reader.read((), [one.head for one in turns])
     said = {
