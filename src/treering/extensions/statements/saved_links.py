@@ -42,16 +42,16 @@ class SavedLinks:
         return [links for _, (_, links) in takewhile(lambda pair: pair[0] == pair[1][0], pairs)]
 
     def write(self, links: Sequence[Sequence[StatementLinks]]) -> None:
-        """Save the links of the statements of all sources."""
+        """Save the links of the statements of the first sources; of the last one also those of its first statements."""
         if self.ready is not None:
-            self.ready.write(self._name, list(zip(self._keys(), links, strict=True)))
+            self.ready.write(self._name, list(zip(self._keys(), links, strict=False)))
 
     @property
     def _name(self) -> str:
         return f"{digest(canonical_json(self.place))}.links"
 
     def _keys(self) -> list[str]:
-        return list(accumulate(self.digests, lambda before, own: digest(before + own), initial=_rules()))[1:]
+        return list(accumulate(self.digests, lambda before, own: digest(before + own), initial=rules_digest()))[1:]
 
 
 def part_digest(source: Source, messages: Sequence[SaidMessage]) -> str:
@@ -65,7 +65,7 @@ def part_digest(source: Source, messages: Sequence[SaidMessage]) -> str:
 
 
 @cache
-def _rules() -> str:
+def rules_digest() -> str:
     """Return a digest of the rules, the trees and the version of the rest."""
     files = sorted(one for one in Path(__file__).parent.iterdir() if one.suffix in {".py", ".json"})
     return digest("\n".join([__version__, *(one.read_text("utf-8") for one in files)]))
