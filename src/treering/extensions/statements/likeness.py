@@ -14,6 +14,7 @@ _REMEMBERED = 1_024
 """Texts whose vectors and words stay in memory, 7 KB each. With 4,096, a sixth fewer are embedded again."""
 _REMEMBERED_WORDS = 4_096
 """Words whose vectors stay in memory, 1 KB each: a conversation repeats most of its words."""
+_WORD_VECTORS: dict[str, Vector] = {}
 _NOT_COMPARED = -2.0
 """Less than any cosine."""
 _SAME = 0.85
@@ -65,7 +66,7 @@ def forget() -> None:
     """Drop the texts of compared statements from memory."""
     _vector.cache_clear()
     _word_vectors.cache_clear()
-    _word_vector.cache_clear()
+    _WORD_VECTORS.clear()
     _words.cache_clear()
 
 
@@ -78,13 +79,14 @@ def _vector(text: str) -> Vector:
 def _word_vectors(text: str) -> Vector:
     small = words_for(text).small
     spoken = (word.removesuffix("'s") for word in words_in(text) if len(word) > 1 and word not in small)
-    vectors = [_word_vector(word) for word in dict.fromkeys(spoken)]
-    return np.array(vectors, np.float32).reshape(len(vectors), _EMBEDDER.dimension)
-
-
-@lru_cache(_REMEMBERED_WORDS)
-def _word_vector(word: str) -> Vector:
-    return _EMBEDDER.embed_query(word)
+    vectors = {word: _WORD_VECTORS.get(word) for word in spoken}
+    if missing := [word for word, vector in vectors.items() if vector is None]:
+        if len(_WORD_VECTORS) > _REMEMBERED_WORDS:
+            _WORD_VECTORS.clear()
+        made = dict(zip(missing, _EMBEDDER.embed_documents(missing), strict=True))
+        vectors |= made
+        _WORD_VECTORS.update(made)
+    return np.array(list(vectors.values()), np.float32).reshape(len(vectors), _EMBEDDER.dimension)
 
 
 @lru_cache(_REMEMBERED)
