@@ -34,13 +34,16 @@ def with_ready(space):
     return replace(space, engine=replace(space.engine, ready=Values()))
 
 
+@pytest.fixture(autouse=True)
+def on_idle_machine(monkeypatch):
+    monkeypatch.setattr(reading_ahead, "is_busy", lambda: False)
+
+
 @pytest.fixture
 def short_steps(monkeypatch):
     monkeypatch.setattr(conversations, "MAX_UNREAD", 4)
     monkeypatch.setattr(conversations, "SAVED_FROM", 1)
-    monkeypatch.setattr(reading_ahead, "MIN_MESSAGES", len(TEXTS))
     monkeypatch.setattr(reading_ahead, "MAX_UNREAD", 4)
-    monkeypatch.setattr(reading_ahead, "is_busy", lambda: False)
 
 
 def tell(space, name="d", texts=TEXTS):
@@ -53,7 +56,9 @@ def tell(space, name="d", texts=TEXTS):
 
 
 def import_talk(space, texts=TEXTS):
-    messages = [{"name": "Ada", "content": text, "at": f"2026-03-{at:02}T12:00:00Z"} for at, text in enumerate(texts, 1)]
+    messages = [
+        {"name": "Ada", "content": text, "at": f"2026-03-{at:02}T12:00:00Z"} for at, text in enumerate(texts, 1)
+    ]
     space.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": messages}]})
 
 
@@ -106,31 +111,51 @@ def test_search_after_reading_ahead_reads_nothing(with_ready, short_steps, recor
     assert not compared
 
 
-def test_reading_ahead_reads_only_changed_long_conversations(with_ready, short_steps, monkeypatch):
-    read = []
-    monkeypatch.setattr(reading_ahead, "_read", lambda engine, scope, root: read.append(root))
+@pytest.fixture
+def places_read(monkeypatch):
+    places = []
+    monkeypatch.setattr(reading_ahead, "conversation_at", lambda engine, **place: places.append(place["root"]))
+    return places
+
+
+def test_reading_ahead_reads_only_changed_conversations(with_ready, places_read):
     tell(with_ready, "a")
-    tell(with_ready, "short", TEXTS[:2])
     tell(with_ready, "b")
     read_ahead(with_ready)
-    assert read == ["discussion:b", "discussion:a"]
+    assert places_read == ["discussion:a", "discussion:b"]
     read_ahead(with_ready)
     tell(with_ready, "a", ["make it friday at 12"])
     read_ahead(with_ready)
-    assert read == ["discussion:b", "discussion:a", "discussion:a"]
+    assert places_read == ["discussion:a", "discussion:b", "discussion:a"]
 
 
-def test_reading_ahead_begins_again_with_other_rules(with_ready, short_steps, monkeypatch):
-    tell(with_ready)
+def test_reading_ahead_begins_again_with_other_rules(with_ready, places_read, monkeypatch):
+    tell(with_ready, "a")
     read_ahead(with_ready)
-    read = []
-    monkeypatch.setattr(reading_ahead, "_read", lambda engine, scope, root: read.append(root))
     monkeypatch.setattr(reading_ahead, "rules_digest", lambda: "other")
     read_ahead(with_ready)
-    assert read == ["discussion:d"]
+    assert places_read == ["discussion:a", "discussion:a"]
+
+
+def test_reading_ahead_continues_after_an_interruption(with_ready, monkeypatch):
+    monkeypatch.setattr(reading_ahead, "_EVENTS", 1)
+    tell(with_ready, "a")
+    tell(with_ready, "b")
+    places = []
+
+    def read(_engine, *, root, **_rest):
+        places.append(root)
+        if places == ["discussion:a", "discussion:b"]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(reading_ahead, "conversation_at", read)
+    with pytest.raises(KeyboardInterrupt):
+        read_ahead(with_ready)
+    read_ahead(with_ready)
+    assert places == ["discussion:a", "discussion:b", "discussion:b"]
 
 
 def test_nothing_is_read_ahead_if_it_cannot_be_saved(space, short_steps, monkeypatch):
     tell(space)
-    monkeypatch.setattr(reading_ahead, "_read", pytest.fail)
+    monkeypatch.setattr(reading_ahead, "conversation_at", pytest.fail)
     read_ahead(space)

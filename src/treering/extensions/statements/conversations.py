@@ -102,6 +102,8 @@ class Allowance:
     """How many unread statements may still be read, and whether others were left unread."""
 
     left: int
+    saves_all: bool = False
+    """Whether links are saved however few they are."""
     is_short: bool = False
 
     def begin_of(self, parts: Sequence[_Part], known: Sequence[Sequence[StatementLinks]]) -> tuple[_Part, ...]:
@@ -374,7 +376,7 @@ def _conversation(
         states = tuple(_state_of(state, part) for state, part in zip(states, parts, strict=False))
     made = _extended(ledger, states, parts, before, links)
     made = replace(made, unsaved=made.unsaved + unsaved)
-    if made.unsaved >= SAVED_FROM:
+    if made.unsaved >= (1 if allowance and allowance.saves_all else SAVED_FROM):
         saved.write(made.links)
         made = replace(made, unsaved=0)
     with cache.lock:
