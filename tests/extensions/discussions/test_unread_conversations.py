@@ -34,11 +34,6 @@ def with_ready(space):
     return replace(space, engine=replace(space.engine, ready=Values()))
 
 
-@pytest.fixture(autouse=True)
-def on_idle_machine(monkeypatch):
-    monkeypatch.setattr(reading_ahead, "is_busy", lambda: False)
-
-
 @pytest.fixture
 def short_steps(monkeypatch):
     monkeypatch.setattr(conversations, "MAX_UNREAD", 4)

@@ -3,7 +3,6 @@
 The relations between the statements are saved (`saved_links`).
 """
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from treering.core.audit import AuditEvent
 from treering.extensions.statements.conversations import MAX_UNREAD, Allowance, conversation_at, forget
 from treering.extensions.statements.saved_links import rules_digest
 from treering.ports.stores import ReadyValues
-from treering.system.machine import is_busy
 from treering.verbs.engine import Engine
 
 if TYPE_CHECKING:
@@ -21,12 +19,12 @@ _NAME = "conversations.read"
 """The name of the value with the event up to which conversations were read."""
 _EVENTS = 200
 """Events whose conversations are read before the progress is saved: those of less than ten seconds, as a rule."""
-_REST_SECONDS = 15.0
-"""The maximal wait for other programs after each step of about a second."""
+_READING = "reading conversations"
+"""The name of the work in progress reports."""
 
 
 def read_ahead(space: "Space") -> None:
-    """Read the conversations that changed since the last call, yielding to other programs.
+    """Read the conversations that changed since the last call.
 
     The next call continues one that was interrupted.
     """
@@ -34,13 +32,16 @@ def read_ahead(space: "Space") -> None:
     if engine.ready is None:
         return
     last = engine.ledger.sequence()
-    after = _read_up_to(engine.ready, last)
+    first = after = _read_up_to(engine.ready, last)
     read: set[tuple[str, str]] = set()
     while after < last and (events := list(engine.ledger.events(after=after, limit=_EVENTS))):
         changed = _conversations_of(engine, events) - read
-        _read(engine, sorted(changed))
+        for scope, root in sorted(changed):
+            _read(engine, scope, root)
+        forget(engine)
         read |= changed
         after = events[-1].seq
+        engine.progress(_READING, after - first, last - first)
         engine.ready.write(_NAME, {"rules": rules_digest(), "sequence": after})
 
 
@@ -57,23 +58,9 @@ def _conversations_of(engine: Engine, events: Iterable[AuditEvent]) -> set[tuple
     return {(head.scope, head.origin.partition("#")[0]) for head in heads if head.kind == "conversation"}
 
 
-def _read(engine: Engine, places: Iterable[tuple[str, str]]) -> None:
-    allowance = _step()
-    for scope, root in places:
+def _read(engine: Engine, scope: str, root: str) -> None:
+    is_short = True
+    while is_short:  # the links of each step are saved
+        allowance = Allowance(MAX_UNREAD, saves_all=True)
         conversation_at(engine, scope=scope, root=root, allowance=allowance)
-        while allowance.is_short:
-            _rest()
-            allowance = _step()
-            conversation_at(engine, scope=scope, root=root, allowance=allowance)
-    _rest()
-    forget(engine)
-
-
-def _step() -> Allowance:
-    return Allowance(MAX_UNREAD, saves_all=True)
-
-
-def _rest() -> None:
-    until = time.monotonic() + _REST_SECONDS
-    while is_busy() and time.monotonic() < until:
-        time.sleep(1)
+        is_short = allowance.is_short
