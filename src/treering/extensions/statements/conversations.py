@@ -107,7 +107,7 @@ class Allowance:
     is_short: bool = False
 
     def begin_of(self, parts: Sequence[_Part], known: Sequence[Sequence[StatementLinks]]) -> tuple[_Part, ...]:
-        """Return the parts up to the last statement that may be read; `known`: links of those that are read."""
+        """Return the parts up to the last statement that may be read. `known`: the links of read statements."""
         begun: list[_Part] = []
         for place, part in enumerate(parts):
             count = len(known[place]) if place < len(known) else 0

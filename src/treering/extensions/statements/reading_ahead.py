@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NAME = "conversations.read"
 """The name of the value with the event up to which conversations were read."""
 _EVENTS = 200
-"""Events whose conversations are read before the progress is saved: those of less than ten seconds, as a rule."""
+"""Events whose conversations are read before the progress is saved, usually in less than ten seconds."""
 _READING = "reading conversations"
 """The name of the work in progress reports."""
 

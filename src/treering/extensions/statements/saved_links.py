@@ -44,7 +44,7 @@ class SavedLinks:
         return [links for _, (_, links) in takewhile(lambda pair: pair[0] == pair[1][0], pairs)]
 
     def write(self, links: Sequence[Sequence[StatementLinks]]) -> None:
-        """Save the links of the statements of the first sources; of the last one also those of its first statements."""
+        """Save the links of the first sources; the last of them may lack links of its last statements."""
         if self.ready is not None:
             saved = {self._name: list(zip(self._keys(), links, strict=False))}
             self.ready.write(self._file, self._in_file() | saved)
