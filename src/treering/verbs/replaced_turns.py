@@ -67,17 +67,39 @@ class ReplacingTurn:
         return f"{'contested' if self.contests else SUPERSEDED} {self.words}"
 
 
+UNREAD = (
+    "Some conversations with results are not read to their end yet, so marks of replaced statements may be missing. "
+    "The next search reads on."
+)
+"""The warning of an answer with `ReplacedTurns.is_partial`."""
+
+
+class ReplacedTurns(dict[TurnPlace, ReplacingTurn]):
+    """By the place of a replaced or contested turn the turn that replaced or contests it."""
+
+    is_partial: bool = False
+    """Whether conversations were not read to their end, so that turns may be missing."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A warning if turns may be missing."""
+        return (UNREAD,) if self.is_partial else ()
+
+
 FindReplaced = Callable[[Engine, Sequence[FoundTurn], str, datetime], Mapping[TurnPlace, ReplacingTurn]]
-"""Return which of some turns were replaced or are contested, and by which, for a question and when it is asked."""
+"""Return which of some turns were replaced or are contested, and by which, for a question and when it is asked.
+
+A mapping may be `ReplacedTurns`.
+"""
 
 
-def replaced_turns(
-    engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime
-) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime) -> ReplacedTurns:
     """Return which of some turns others replaced or contest, as the installed parts know it."""
-    found: dict[TurnPlace, ReplacingTurn] = {}
+    found = ReplacedTurns()
     for find in brought("replaced_turns") if turns else ():
-        found.update(find(engine, turns, question, now))
+        replaced = find(engine, turns, question, now)
+        found.update(replaced)
+        found.is_partial |= isinstance(replaced, ReplacedTurns) and replaced.is_partial
     return found
 
 

@@ -25,6 +25,7 @@ from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.code_links import code_links
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import (
+    CurrentTurns,
     current_records_first,
     current_turns_first,
     notes_of_replaced_records,
@@ -113,7 +114,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
     rules = rule_lines(active_constraints(call, reach, altered), reach)
-    items = _items(call, results, tree_notes, reach, altered)
+    turns = current_turns_first(call, passage_order(results), results.question, reach)
+    items = _items(call, results, turns, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
     finder = code_links()
     names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
@@ -144,6 +146,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
             *warnings_of(question),
             *reranking_warnings(results.sources),
             *altered_warnings(altered),
+            *turns.warnings,
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
@@ -161,14 +164,14 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
 def _items(
     call: Call,
     results: TaskResults,
+    turns: CurrentTurns,
     tree_notes: Mapping[int, str],
     reach: Reach,
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
-    ordered, replaced = current_turns_first(call, passage_order(results), results.question, reach)
-    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(results.question.text))
-    replaced = records | replaced
+    ordered, records = current_records_first(call, turns.hits, reach, past=asks_about_past(results.question.text))
+    replaced = records | turns.replaced
     marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
     passages = passage_items(results, ordered, {**tree_notes, **marks})
     if not results.answers:

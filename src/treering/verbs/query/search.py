@@ -118,7 +118,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     ordered = replacements_first(call, found.hits, replaced, reach, limit=limit)
     # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
     judged = Judgement.of(words, question, replace(found, hits=ordered))
-    ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=limit)
+    ordered, replaced_turns, unread = current_turns_first(call, ordered, question, reach, limit=limit)
     ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
     replaced = records | replaced_turns | replaced
     hits = without_declarations(ordered, found, replaced)
@@ -165,6 +165,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
+            *unread,
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
