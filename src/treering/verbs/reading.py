@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import EVERYTHING, And, Compare, Filter, Not, Or, parse_filter
+from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, parse_filter
 from treering.core.objects import TYPES, Channel
 from treering.core.scope import ROOT
 from treering.ports.ledger import AsOf, Selection
@@ -42,6 +42,8 @@ def _is_not_blank(text: str, about: ValidationInfo) -> str:
 
 Asked = Annotated[str, Field(min_length=1), AfterValidator(_is_not_blank)]
 """The text of a question or task; not blank."""
+Searched = Annotated[str, AfterValidator(lambda text, about: text and _is_not_blank(text, about))]
+"""The text of a search: empty, or not blank."""
 
 
 def _is_zone(name: str) -> str:
@@ -168,24 +170,17 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
 
 def _checked(where: Filter) -> Filter:
     """Return a filter. Raises `InvalidInput` if it compares with a kind, type, status, role or channel of no object."""
-    waiting = [where]
-    while waiting:
-        match waiting.pop():
-            case And(parts) | Or(parts):
-                waiting += parts
-            case Not(part):
-                waiting.append(part)
-            case Compare(field, "eq" | "ne" | "in", value) if known := _values().get(field):
-                values = value if isinstance(value, tuple) else (value,)
-                unknown = [one for one in values if one not in known]
-                if unknown:
-                    raise InvalidInput(
-                        f"Unknown {field} {unknown[0]!r}.",
-                        hint=f"Known: {', '.join(known)}.",
-                        details={"known": list(known)},
-                    )
-            case _:
-                pass
+    for compare in comparisons(where):
+        known = _values().get(compare.field)
+        if not known or compare.operator not in ("eq", "ne", "in"):
+            continue
+        values = compare.value if isinstance(compare.value, tuple) else (compare.value,)
+        if unknown := [one for one in values if one not in known]:
+            raise InvalidInput(
+                f"Unknown {compare.field} {unknown[0]!r}.",
+                hint=f"Known: {', '.join(known)}.",
+                details={"known": list(known)},
+            )
     return where
 
 
