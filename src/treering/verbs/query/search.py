@@ -112,6 +112,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         raise InvalidInput(
             "There is neither a text to search for nor a filter.",
             hint='Give words, or a filter such as {"type": "work_item", "status": "open"} to list what passes it.',
+            details={"fields": [{"field": "text", "problem": "missing, and there is no filter", "kind": "missing"}]},
         )
     return _listed(call, options)
 
