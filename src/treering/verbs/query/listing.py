@@ -1,6 +1,6 @@
 """Objects that pass a filter, newest first: a search without words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treering.core.errors import InvalidInput
@@ -17,6 +17,9 @@ from treering.verbs.envelope import Call
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.trees import REPLACED, notes_of_objects
 from treering.verbs.work_order import named_work, unfinished_before
+
+_NO_KEY = -1
+"""The key of a passage that was not looked up in the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,16 @@ def listing(call: Call, reach: Reach, *, limit: int) -> Listing:
     _check_fields(reach.where)
     altered: Altered = {}
     items, notes = _newest(call, reach, limit + 1, altered)
-    shown = items[:limit]
-    trusted = trust_in({item.id: (item.origin_channel, item.status) for item in shown}, call.engine.ledger.policy)
-    waiting = unfinished_before(
-        call.engine.ledger, [item for item in shown if isinstance(item, WorkItem)], as_of=reach.at
-    )
-    hits = [_hit(item, trusted[item.id], named_work(waiting.get(item.id, ()))) for item in shown]
+    hits = hits_of(call, items[:limit], reach)
     return Listing(tuple(hits), notes, len(items) > limit, _scopes(call, reach, limit + 1), altered)
+
+
+def hits_of(call: Call, items: Sequence[Object], reach: Reach) -> list[Hit]:
+    """Return objects as hits that no search found, each with its first passage."""
+    ledger = call.engine.ledger
+    trusted = trust_in({item.id: (item.origin_channel, item.status) for item in items}, ledger.policy)
+    waiting = unfinished_before(ledger, [item for item in items if isinstance(item, WorkItem)], as_of=reach.at)
+    return [_hit(item, trusted[item.id], named_work(waiting.get(item.id, ()))) for item in items]
 
 
 def _newest(call: Call, reach: Reach, most: int, altered: Altered) -> tuple[list[Object], Mapping[str, str]]:
@@ -99,7 +105,7 @@ def _hit(item: Object, trusted: Trusted, waits_for: str) -> Hit:
     segments = item.segments if isinstance(item, Source) else ()
     segment = next((one for one in segments if one.segment_id == passage.part), None)
     head = PassageHead(
-        key=0,
+        key=_NO_KEY,
         object_id=item.id,
         part=passage.part,
         type=item.type,
@@ -117,7 +123,7 @@ def _hit(item: Object, trusted: Trusted, waits_for: str) -> Hit:
         text="\n".join(filter(None, (passage.text, f"Waits for: {waits_for}" if waits_for else ""))),
         locator=segment.locator if segment else None,
         score=0.0,
-        fused=Fused(0, 0.0, {}),
+        fused=Fused(_NO_KEY, 0.0, {}),
         trusted=trusted,
         item=None if isinstance(item, Source) else item,
         source_id=item.id if isinstance(item, Source) else "",

@@ -20,7 +20,7 @@ from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.brief import commands_asked_for, commits_asked_for
-from treering.verbs.query.listing import listing
+from treering.verbs.query.listing import hits_of, listing
 from treering.verbs.query.superseded_hits import (
     Place,
     current_records_first,
@@ -43,7 +43,16 @@ from treering.verbs.read_reports import (
     warnings_of,
     why_empty,
 )
-from treering.verbs.reading import Searched, SearchOptions, note_recalled, question_of, reach_of, reranking_of, zone_of
+from treering.verbs.reading import (
+    Searched,
+    SearchOptions,
+    note_recalled,
+    object_with_id,
+    question_of,
+    reach_of,
+    reranking_of,
+    zone_of,
+)
 from treering.verbs.replaced_turns import asks_about_past
 from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
 from treering.verbs.trees import REPLACED, notes_of
@@ -148,7 +157,10 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
     engine = call.engine
     reach = reach_of(call, options)
-    question = question_of(call, given.text, semantic=options.semantic, zone=zone_of(call, options))
+    named = object_with_id(call, given.text, reach)
+    # An id has no meaning; other hits only mention it.
+    text, semantic = (named.id, False) if named else (given.text, options.semantic)
+    question = question_of(call, text, semantic=semantic, zone=zone_of(call, options))
     by_source = options.group == "source"
     searching = retrieval(
         question,
@@ -176,7 +188,9 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
             return _search(call, given, options, limit=2 * limit)
         hits = current
-    if limit > options.limit and not by_source:
+    if named:
+        hits = (*hits_of(call, [named], reach), *(hit for hit in hits if hit.head.object_id != named.id))
+    if len(hits) > options.limit and not by_source:
         hits = hits[: options.limit]
     found = replace(found, hits=hits)
     note_recalled(engine, found.hits)
@@ -188,7 +202,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
             now=now,
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
-            weak=hit.head.key in judged.weak or not judged.answers,
+            weak=not named and (hit.head.key in judged.weak or not judged.answers),
             replaced=replaced.get(place_of_hit(hit)),
         )
         for hit in found.hits
@@ -208,8 +222,8 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *(() if hits and found.unrelated else below_warning(call, question, reach)),
-            *_doubts(call, judged, words, found, question, reach),
+            *(() if named or (hits and found.unrelated) else below_warning(call, question, reach)),
+            *(() if named else _doubts(call, judged, words, found, question, reach)),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
