@@ -31,6 +31,12 @@ def unfinished_before(ledger: Ledger, items: Iterable[WorkItem], *, as_of: AsOf 
     return {item: [unfinished[one] for one in ids if one in unfinished] for item, ids in before.items()}
 
 
-def named_work(items: Sequence[WorkItem]) -> str:
+def named_work(items: Sequence[WorkItem], *, most: int = _MAX_NAMED) -> str:
     """Return the titles of work items that are not finished, each with its status."""
-    return listed_up_to(_MAX_NAMED, [f"{label(one.title)} ({one.status.replace('_', ' ')})" for one in items])
+    return listed_up_to(most, [f"{label(one.title)} ({one.status.replace('_', ' ')})" for one in items])
+
+
+def order_warnings(ledger: Ledger, item: WorkItem) -> tuple[str, ...]:
+    """Warn if work is in progress before the work that it waits for is finished."""
+    before = unfinished_before(ledger, [item]).get(item.id) if item.status == "in_progress" else ()
+    return (f"{label(item.title)} is in progress, but it waits for {named_work(before)}.",) if before else ()

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from treering.core.characters import label
 from treering.core.errors import InvalidInput
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
@@ -26,6 +27,7 @@ from treering.verbs.crystallize.submission import WriteOptions, WriteReport, sub
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.index_warnings import behind_warning
+from treering.verbs.work_order import order_warnings
 
 
 class Outputs(Value):
@@ -156,23 +158,26 @@ class WorkItemInput(ChangeInput):
 
 
 def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
-    """Open a work item, or change, move, link or resolve one."""
-    identity, operations = _changes(call, given) if given.id else _opening(call, given)
+    """Open a work item, or change, move, link or resolve one.
+
+    Warns if it is taken from somebody who has it in progress, or started before the work that it waits for.
+    """
+    identity, operations, warnings = _changes(call, given) if given.id else _opening(call, given)
     operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
     if not operations:
         raise InvalidInput(
             f"The input changes nothing of {identity}.", hint="Give a status, links or fields along with the id."
         )
-    return submit(call, operations, options, verb="crystallize", mode="work_item")
+    return submit(call, operations, options, verb="crystallize", mode="work_item", warnings=warnings)
 
 
-def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
+def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation], tuple[str, ...]]:
     fields = given.fields if given.status is None else {**given.fields, "status": given.status}
     item = draft_work_item(call, parse(WorkItemFields, fields, where="input"))
-    return item.id, [Create(object=item)]
+    return item.id, [Create(object=item)], order_warnings(call.engine.ledger, item)
 
 
-def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
+def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation], tuple[str, ...]]:
     item = found_of(call, given.id or "", WorkItem)
     moves = given.status and given.status != item.status
     changes = given.fields if moves or not given.resolution else {**given.fields, "resolution": given.resolution}
@@ -184,7 +189,27 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
         resolution=given.resolution,
         beside=WorkItemInput.model_fields,
     )
-    return item.id, operations
+    changed = item.model_copy(
+        update={
+            **{name: _texts(changes[name]) for name in ("owner_refs", "depends_on", "blocked_by") if name in changes},
+            **({"status": given.status} if given.status else {}),
+        }
+    )
+    starts = order_warnings(call.engine.ledger, changed) if moves else ()
+    return item.id, operations, (*_taken_warnings(call, item, changed), *starts)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """Return the texts in a list; whether it is a valid one is checked later."""
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def _taken_warnings(call: Call, before: WorkItem, after: WorkItem) -> tuple[str, ...]:
+    """Warn if owners lose work that they have in progress, unless the author is one of them."""
+    lost = [owner for owner in before.owner_refs if owner not in after.owner_refs]
+    if before.status != "in_progress" or not lost or call.engine.author.actor in before.owner_refs:
+        return ()
+    return (f"{label(before.title)} was in progress with {', '.join(map(label, lost))}, who no longer owns it.",)
 
 
 WORK_ITEM = Mode.of(
