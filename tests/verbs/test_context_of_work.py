@@ -74,7 +74,7 @@ class TestIds:
         space, ids = board
         note(space, f"See {ids[kind]} for the work.", origin="mention.md")
         report = space.query("search", input={"text": shorten(ids[kind])}, options={"limit": 3})
-        assert [hit.object_id for hit in report.hits][0] == ids[kind]
+        assert report.hits[0].object_id == ids[kind]
         assert [hit.origin for hit in report.hits][1:] == ["mention.md"]
         assert not report.hits[0].flags
 
