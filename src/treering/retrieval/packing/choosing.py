@@ -50,7 +50,7 @@ class Beliefs:
 
 
 def candidates_of(results: TaskResults, resting: Sequence[Knowledge], reach: Reach) -> Beliefs:
-    """Return what the task names with what is attached to it, knowledge found by its words, or on its best files.
+    """Return named objects with the ones attached to them, knowledge with words of the task, and on its best files.
 
     Objects attached to a node come after those with words of the task.
     """

@@ -173,7 +173,7 @@ class WorkItemInput(ChangeInput):
 def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
     """Open a work item, or change, move, link or resolve one.
 
-    Warns if it is taken from somebody who has it in progress, or started before the work that it waits for.
+    Warns if it is taken from owners who have it in progress, or started before the work that it waits for.
     """
     fields, evidence = with_resolved_sources(call, given.fields, dry_run=options.dry_run)
     written = _changes(call, given, fields) if given.id else _opening(call, given, fields)

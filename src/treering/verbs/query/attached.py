@@ -60,7 +60,7 @@ def named_objects(
 def attached_to(ledger: Ledger, named: Sequence[Object], reach: Reach, altered: Altered) -> list[Attached]:
     """Read the knowledge, work and activities in reach that refer to an object or are linked to it.
 
-    For work also those that it refers to itself, such as its dependencies.
+    For work, its own references are included, such as its dependencies.
     """
     if not named:
         return []

@@ -229,7 +229,7 @@ def _urgency(item: WorkItem, waiting: Mapping[str, Sequence[WorkItem]]) -> tuple
 
 
 def _states_of(call: Call, work: Sequence[WorkItem], waiting: Mapping[str, Sequence[WorkItem]]) -> Mapping[str, str]:
-    """Return by id who owns work, and what it waits for."""
+    """Return the owners of work and the work that it waits for, in words, by id."""
     heads = call.engine.ledger.heads([ref for item in work for ref in item.owner_refs if is_object(ref)])
     states = {}
     for item in work:

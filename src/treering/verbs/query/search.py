@@ -128,27 +128,27 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
 
 def _listed(call: Call, options: HitOptions) -> SearchReport:
     reach = reach_of(call, options)
-    found = listing(call, reach, limit=options.limit)
+    listed = listing(call, reach, limit=options.limit)
     now = reach.now or call.engine.clock.now()
     shown, left_out = _fit(
-        tuple(show(hit, now=now, note=found.notes.get(hit.head.object_id, "")) for hit in found.hits),
+        tuple(show(hit, now=now, note=listed.notes.get(hit.head.object_id, "")) for hit in listed.hits),
         options.max_tokens,
     )
     return SearchReport(
         verb="query",
         mode="search",
         scope=call.scope,
-        status="ok" if found.hits else "empty",
+        status="ok" if listed.hits else "empty",
         warnings=(
-            *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *([f"More objects pass the filter; the newest {options.limit} are listed."] if found.has_more else []),
-            *left_out_below(reach, found.scopes),
-            *altered_warnings(found.altered),
+            *scope_warnings(call, options, (hit.state.scope for hit in listed.hits)),
+            *([f"More objects pass the filter; the newest {options.limit} are listed."] if listed.has_more else []),
+            *left_out_below(reach, listed.scopes),
+            *altered_warnings(listed.altered),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         left_out=left_out,
-        empty=None if found.hits else Empty(reason="known_but_empty", hint="No object here passes the filter."),
+        empty=None if listed.hits else Empty(reason="known_but_empty", hint="No object here passes the filter."),
         as_of=call.engine.ledger.sequence() if reach.at is None else reach.at,
     )
 

@@ -260,10 +260,10 @@ def _cited_text(text: str, lines: Sequence[int]) -> str:
 
 
 def _cited_place(place: str, lines: Sequence[int]) -> str:
-    if not lines or not (found := _LINES.search(place)):
+    if not lines or not (match := _LINES.search(place)):
         return place
-    first = int(found[1]) - 1
-    return f"{place[: found.start()]}#L{first + lines[0]}-L{first + lines[1]}{place[found.end() :]}"
+    first = int(match[1]) - 1
+    return f"{place[: match.start()]}#L{first + lines[0]}-L{first + lines[1]}{place[match.end() :]}"
 
 
 def _expand(view: PageView, place: str, *, as_of: int | None = None) -> ExpandReport:
