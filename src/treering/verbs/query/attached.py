@@ -46,7 +46,9 @@ def named_objects(
     wanted = [*ids, *list(dict.fromkeys(_ID.findall(question.text)))[:_MAX_NAMED]]
     if keys:
         found: PassagesFound = yield PassageRequest(tuple(keys))
-        wanted += [found.heads[key].object_id for key in keys if key in found.heads]
+        heads = [found.heads[key] for key in keys if key in found.heads]
+        # Few candidates are named, so that work is only read if its title may be a name; nodes have further names.
+        wanted += [one.object_id for one in heads if one.type == "node" or _titles_in(question.text, one.title)]
     if not wanted:
         return []
     read: ObjectsFound = yield ObjectRequest(objects=tuple(dict.fromkeys(wanted)), as_of=reach.at)
@@ -84,12 +86,18 @@ def _named_in(text: str, item: Object) -> str:
         case Node():
             given = {item.id, item.name, item.slug, *item.aliases}
         case WorkItem():
-            is_name = len(item.title.split()) >= _MIN_WORDS_OF_TITLE or item.title.casefold() == text.strip().casefold()
-            given = {item.id, item.title} if is_name else {item.id}
+            given = {item.id, *_titles_in(text, item.title)}
         case _:
             return ""
     names = sorted(given, key=lambda name: (-len(name), name))
     return next((name for name in names if name.strip() and _contains_word(text, name)), "")
+
+
+def _titles_in(text: str, title: str) -> tuple[str, ...]:
+    """Return the title of work if a text contains it and it is long enough, or if it is the whole text."""
+    is_long = len(title.split()) >= _MIN_WORDS_OF_TITLE
+    is_named = title.casefold() == text.strip().casefold() or (is_long and _contains_word(text, title))
+    return (title,) if is_named else ()
 
 
 def _contains_word(text: str, name: str) -> bool:
