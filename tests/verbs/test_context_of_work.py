@@ -66,6 +66,14 @@ class TestContextOfWork:
         assert failed not in packed(space, "Ship the new client")
         assert failed in packed(space, "ship")
 
+    def test_a_filter_and_an_archive_exclude_work_that_a_task_names(self, board):
+        space, ids = board
+        named = f"Go on with {ids['work']}"
+        assert ids["work"] not in packed(space, named, filter={"type": "source"})
+        space.crystallize("work_item", input={"id": ids["work"], "lifecycle_state": "archived"})
+        assert ids["work"] not in packed(space, named)
+        assert "over" in packed(space, ids["work"])[ids["work"]].flags
+
 
 class TestIds:
     @pytest.mark.parametrize("kind", ["work", "failed"])

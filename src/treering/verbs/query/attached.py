@@ -54,7 +54,12 @@ def named_objects(
     read: ObjectsFound = yield ObjectRequest(objects=tuple(dict.fromkeys(wanted)), as_of=reach.at)
     altered |= read.altered
     given = [read.objects[identity] for identity in ids if identity in read.objects]
-    items = [item for item in read.objects.values() if item.id not in ids and is_shown(head_of(item), reach)]
+    others = (item for item in read.objects.values() if item.id not in ids)
+    items = [
+        item
+        for item in others
+        if (is_shown(head_of(item), reach) if isinstance(item, Node) else may_be_packed(item, reach))
+    ]
     named = [(len(name), item) for item in items if (name := _named_in(question.text, item))]
     return [*given, *(item for _, item in sorted(named, key=lambda one: (-one[0], one[1].id)))][:_MAX_NAMED]
 
