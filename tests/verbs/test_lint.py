@@ -153,6 +153,12 @@ class TestStructure:
         lint(space, "repair", "orphan-node", apply=True)
         assert status(space, alone.id, used.id) == ["archived", "active"]
 
+    def test_a_person_who_owns_work_by_name_is_no_orphan(self, space, make):
+        alone, owner = make.node("Ben", kind="person"), make.node("Agent-A", kind="person")
+        put(space, alone, owner, make.work("Do it", owner_refs=("agent-a",)))
+        (finding,) = findings(space, "structure", "orphan-node")
+        assert finding.ids == (alone.id,)
+
     def test_a_node_above_the_linted_scope_is_none_of_its_business(self, space, make):
         put(space, make.node("Alone"))
         assert findings(space, "structure", "orphan-node", scope="/a") == []

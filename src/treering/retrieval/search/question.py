@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
 
+from treering.core.canonical import is_object
 from treering.core.evidence import Locator, Segment, Turn
 from treering.ports.models import (
     Embedder,
@@ -332,6 +333,8 @@ def question_title(text: str) -> str:
 
 def terms_of(text: str) -> TextQuery:
     """Return the terms to search for a question. In a long one, frequent terms and terms of the title count twice."""
+    if is_object(text.strip()):  # its prefix is a word of many texts
+        return TextQuery((text.strip().partition(":")[2],), (text.strip(),))
     if not is_long(text):
         return query_terms(text)
     essence = essence_of(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from treering.core.canonical import Instant
+from treering.core.canonical import Instant, is_object
 from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.fencing import fence
@@ -30,6 +30,7 @@ from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warn
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
+from treering.verbs.work_order import named_work, unfinished_before
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
@@ -43,7 +44,7 @@ _PLACES = 2
 """Places of a stale entry that are shown."""
 _KINDS = ("constraint", "preference", "decision")
 _PRIORITIES = ("urgent", "high", "normal", "low")
-_PROGRESS = ("in_progress", "blocked", "open")
+_PROGRESS = ("in_progress", "open", "blocked")
 
 
 class BriefEntry(Value):
@@ -91,7 +92,8 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
     work = [item for item in work if branch.shows(item)]
-    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
+    waiting = unfinished_before(call.engine.ledger, work, as_of=options.moment(call.engine.time_zone))
+    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
     single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
@@ -115,7 +117,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, reasons),
         _contested(call, groups, altered),
-        _section("Open", work),
+        _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
         _section("Stale", stale, reasons),
     ]
     talk = last_conversation(
@@ -220,12 +222,22 @@ def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool,
     return item.kind != "constraint", bool(scope_of(item)), not branch.is_about(item), -age
 
 
-def _urgency(item: WorkItem) -> tuple[int, int, float]:
-    return (
-        _PROGRESS.index(item.status) if item.status in _PROGRESS else len(_PROGRESS),
-        _PRIORITIES.index(item.priority),
-        -item.updated_at.timestamp(),
-    )
+def _urgency(item: WorkItem, waiting: Mapping[str, Sequence[WorkItem]]) -> tuple[int, int, float]:
+    """Return a sort key: work in progress first, then work that can be started, then work that waits."""
+    progress = "blocked" if item.status == "open" and waiting.get(item.id) else item.status
+    return _PROGRESS.index(progress), _PRIORITIES.index(item.priority), -item.updated_at.timestamp()
+
+
+def _states_of(call: Call, work: Sequence[WorkItem], waiting: Mapping[str, Sequence[WorkItem]]) -> Mapping[str, str]:
+    """Return the owners of work and the work that it waits for, in words, by id."""
+    heads = call.engine.ledger.heads([ref for item in work for ref in item.owner_refs if is_object(ref)])
+    states = {}
+    for item in work:
+        owners = ", ".join(heads[ref].title if ref in heads else ref for ref in item.owner_refs)
+        before = named_work(waiting.get(item.id, ()), most=1)
+        parts = (f"owner {owners}" if owners else "", f"waits for {before}" if before else "")
+        states[item.id] = ", ".join(filter(None, parts))
+    return states
 
 
 def _section(
@@ -250,6 +262,8 @@ def _section(
 
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
+    if isinstance(item, WorkItem):
+        return statement_of(item, doubt)
     return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
 
 
@@ -265,13 +279,17 @@ def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Alter
     return BriefSection(name="Contested", entries=entries, total=len(groups))
 
 
-def statement_of(item: Knowledge | WorkItem) -> str:
-    """Return an entry in one sentence: the rule, the decision, or the title and state of work."""
+def statement_of(item: Knowledge | WorkItem, state: str = "") -> str:
+    """Return an entry in one sentence: the rule, the decision, or the title and state of work.
+
+    `state`: more about the state of work.
+    """
     match item:
         case WorkItem():
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
             notes += [f"branch {item.branch}"] if item.branch else []
+            notes += [state] if state else []
             text = title_of(item)
         case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
             text = item.title if rule in item.title else rule
@@ -280,7 +298,8 @@ def statement_of(item: Knowledge | WorkItem) -> str:
             text, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
             text, notes = title_of(item), []
-    return one_line(f"{text} ({', '.join(notes)})" if notes else text, most=limits.MAX_PLACE_CHARS)
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    return one_line(f"{one_line(text, most=limits.MAX_PLACE_CHARS - len(suffix))}{suffix}", most=limits.MAX_PLACE_CHARS)
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:

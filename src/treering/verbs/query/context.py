@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from treering.core.objects import Object, Source, WorkItem, title_of
 from treering.ports.ledger import Altered
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items, passage_order
 from treering.retrieval.packing.fitting import fit
+from treering.retrieval.packing.items import with_line
 from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lines
 from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
@@ -53,9 +55,10 @@ from treering.verbs.read_reports import (
     why_words_are_below,
     with_words_below,
 )
-from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
+from treering.verbs.reading import Asked, SearchOptions, object_with_id, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.shown_hits import Explanations
 from treering.verbs.trees import REPLACED, maps_of, notes_of
+from treering.verbs.work_order import named_work, unfinished_before
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
@@ -98,7 +101,9 @@ class ContextReport(ReadReport):
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Search for a task, read related knowledge, choose the items, and fit them into the token budget."""
     reach = reach_of(call, options)
-    question = question_of(call, given.task, semantic=options.semantic, zone=zone_of(call, options))
+    named = _object_of_task(call, given.task, reach)
+    text = _in_words(named) if named else given.task
+    question = question_of(call, text, semantic=options.semantic, zone=zone_of(call, options))
     results = search_for_task(
         call,
         question,
@@ -106,6 +111,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         deep=options.deep,
         reranking=reranking_of(call, options),
         adjusting=feedback_for(call, given.task) if options.as_of is None else None,
+        ids=(named.id,) if named else (),
     )
     if not results.answers:
         words = with_words_below(call, question, reach, results.known.words)
@@ -161,6 +167,16 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     )
 
 
+def _object_of_task(call: Call, task: str, reach: Reach) -> Object | None:
+    """Return the object whose id a task is; `None` for a source, whose passages are found by their place."""
+    item = object_with_id(call, task, reach)
+    return None if isinstance(item, Source) else item
+
+
+def _in_words(item: Object) -> str:
+    return ". ".join(filter(None, (title_of(item), *getattr(item, "summary", "").splitlines()[:1])))
+
+
 def _items(
     call: Call,
     results: TaskResults,
@@ -184,7 +200,14 @@ def _items(
     replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}
     notes = {**noted, **notes_of_replaced_records(candidates.items, records)}
     beliefs = belief_items(results, candidates, citing, notes, reach, only=not passages)
-    beliefs = [one for one in beliefs if one.item.object_id not in replaced_here]
+    waiting = unfinished_before(
+        call.engine.ledger, [item for item in candidates.items if isinstance(item, WorkItem)], as_of=reach.at
+    )
+    beliefs = [
+        with_line(one, f"Waits for: {named_work(before)}") if (before := waiting.get(one.item.object_id)) else one
+        for one in beliefs
+        if one.item.object_id not in replaced_here
+    ]
     return combined(beliefs, passages, resting, results.question, reach)
 
 
