@@ -893,3 +893,44 @@ def test_a_decision_from_a_tag_is_stale_if_the_branch_changed_its_lines(space, c
     switch(crate, "main")
     report = add(space, crate)
     assert (report.staled, report.warnings) == ((identity,), ())
+
+
+def decide_about_feature(space, repository, text, files, *, because):
+    """Record a decision on a branch that changed files, and return to main."""
+    branch(space, repository, "feature", files)
+    known = space.decide(text, because=[because]).id
+    switch(repository, "main")
+    return known
+
+
+def test_decision_on_a_branch_is_current_on_main_if_main_has_the_lines(space, repository):
+    decide_about_feature(space, repository, "Waiting takes nine seconds", {"retry.py": FIVE}, because="retry.py:5")
+    assert "Waiting takes nine seconds" in sections(space)["Decided"]
+
+
+@pytest.mark.parametrize("because", ["retry.py:5", "retry.py:3"])
+def test_decision_of_a_merged_branch_is_stale_if_main_changes_its_lines_before_it_is_read(space, repository, because):
+    known = decide_about_feature(space, repository, "A call is patient", {"retry.py": FIVE}, because=because)
+    repository.git("merge", "-q", "feature")
+    report = change_main(space, repository, {"retry.py": "# Retry\n\nLIMIT = 7\n\nWAIT = 8\n"})
+    assert known in report.staled
+    assert f"A call is patient ({because} changed)" in sections(space)["Stale"]
+    assert any("A call is patient" in one for one in stale_findings(space))
+    switch(repository, "feature")
+    assert "A call is patient" in sections(space)["Decided"]
+
+
+def test_decision_on_a_branch_stays_current_if_main_changes_other_lines(space, repository):
+    decide_about_feature(space, repository, "Waiting takes nine seconds", {"retry.py": FIVE}, because="retry.py:5")
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=4)})
+    assert report.staled == (decision(space).object_id,)
+    assert sections(space)["Decided"] == ["Waiting takes nine seconds"]
+
+
+def test_decision_of_an_unmerged_branch_is_not_stale_on_main(space, repository):
+    known = decide_about_feature(
+        space, repository, "A call is tried five times", {"retry.py": FIVE}, because="retry.py:3"
+    )
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=4)})
+    assert known not in report.staled
+    assert "A call is tried five times" not in sections(space).get("Stale", [])

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from treering.core.cited_lines import lines_in_source, segments_on
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Segment, any_place_holds, extended
 from treering.core.evidence import united as all_united
@@ -21,7 +22,6 @@ from treering.verbs.ingest.branches import (
     contents_here,
     read_of,
     restricted,
-    segments_on,
     united,
     versions_after,
     versions_without,
@@ -40,7 +40,7 @@ from treering.verbs.ingest.known import (
     repointed,
 )
 from treering.verbs.ingest.report import ItemResult
-from treering.verbs.ingest.segments import Carried, carry, first_segments, lines_in_source, moved_refs
+from treering.verbs.ingest.segments import Carried, carry, first_segments, moved_refs
 from treering.verbs.ingest.transcripts import continued, is_transcript
 
 
@@ -394,7 +394,7 @@ class SourceChanges:
         if elsewhere := {part.segment_id for part in carried.segments} - {segment.segment_id for segment in here}:
             item_now = item.model_copy(update={"evidence_refs": moved})
             refs |= {ref.key: ref for ref in moved_refs(item_now, before, here, gone=frozenset(elsewhere))}
-        now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if one.key in refs), *refs.values())))
+        now = tuple(({one.key: one for one in item.evidence_refs if one.key in refs} | refs).values())
         if read := read_of(before.origin, self._branches):
             now = with_losses(now, before, carried.segments, versions, read)
             if cites_new_lines(item.evidence_refs, before, here, read):
