@@ -14,7 +14,7 @@ from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.policy import is_current
 from treering.core.versions import HeldContents
-from treering.core.writing.integrity import continues
+from treering.core.writing.integrity import continues, contradict, is_functional
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
@@ -31,7 +31,7 @@ _ON_BRANCH = "It is current on other branches. Replace it with lines of this bra
 
 
 def contradictions(seen: Survey) -> Iterator[Problem]:
-    """Report contradicting claims without a winner, and contested knowledge."""
+    """Report contradicting claims without a winner, contested knowledge, and unsupported candidates against claims."""
     claims: dict[str, list[Knowledge]] = defaultdict(list)
     for item in seen.each(Knowledge, where=Compare("status", "eq", "contested")):
         if key := item.claim_key():
@@ -44,6 +44,21 @@ def contradictions(seen: Survey) -> Iterator[Problem]:
             yield Problem(
                 ids=tuple(item.id for item in contested),
                 explanation=f"These contradict each other: {values}. Supersede the losing ones, naming the winner.",
+            )
+    yield from _contradicting_proposals(seen)
+
+
+def _contradicting_proposals(seen: Survey) -> Iterator[Problem]:
+    """Report candidates without evidence that contradict claims; they do not contest them."""
+    candidates = seen.each(Knowledge, where=Compare("status", "eq", "candidate"))
+    proposals = {key: item for item in candidates if not item.evidence_refs and (key := item.claim_key())}
+    for claim in seen.current(Knowledge) if proposals else ():
+        item = proposals.get(claim.claim_key() or "")
+        if item and is_functional(item, seen.ledger.policy) and contradict(item, claim):
+            yield Problem(
+                ids=(item.id, claim.id),
+                explanation=f"{named(item.title)} is a candidate without evidence and contradicts "
+                f"{named(claim.title)}. Archive it, or replace the claim with it.",
             )
 
 
