@@ -934,3 +934,13 @@ def test_decision_of_an_unmerged_branch_is_not_stale_on_main(space, repository):
     report = change_main(space, repository, {"retry.py": CODE.format(limit=4)})
     assert known not in report.staled
     assert "A call is tried five times" not in sections(space).get("Stale", [])
+
+
+def test_lint_warns_of_unread_lines_only_if_they_changed_since_the_branch_was_read(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    assert space.lint("semantic").warnings == ()
+    space.replace(decision(space).object_id, "A call is tried five times", because=["retry.py:3"])
+    assert space.lint("semantic").warnings == ()
+    (repository.folder / "retry.py").write_text(CODE.format(limit=6))
+    (warning,) = space.lint("semantic").warnings
+    assert warning.startswith("1 statement cites lines that have changed since they were read (retry.py:3 is now")
