@@ -8,8 +8,10 @@ from sources.git_scratch import Scratch
 from space_parts import note, open_space
 from treering.core.patch import Supersede, Transition
 from treering.core.writing import replacement
+from treering.extensions.server.web.overview import OBJECTS
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.query.space_status import STATUS
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -86,6 +88,28 @@ def test_main_loses_lines_that_an_older_branch_has(space, repository):
     assert state(space) == ("active", True, "")
     assert sections(space) == {"Decided": ["A call is tried three times"]}
     assert stale_findings(space) == []
+
+
+@pytest.mark.parametrize("is_in_repository", [True, False])
+def test_status_and_health_count_the_stale_knowledge_that_lint_reports(
+    space, repository, tmp_path, monkeypatch, is_in_repository
+):
+    space.decide("The project is called Acme", because=["README.md:1"])
+    change_main(space, repository, {"README.md": "# Bolt\n"})
+    repository.git("branch", "-q", "feature")
+    switch(repository, "feature")
+    add(space, repository)
+    change_main(space, repository, {"retry.py": FIVE})
+    if not is_in_repository:
+        monkeypatch.chdir(tmp_path)
+    assert len(stale_findings(space)) == space.perform(STATUS).stale == 2
+    listed = space.perform(OBJECTS, "/", {"type": "knowledge", "statuses": ["stale"]}).items
+    assert [(one.title, one.status, one.current, one.note) for one in listed] == [
+        ("The project is called Acme", "stale", False, ""),
+        ("A call is tried three times", "active", False, "stale on main"),
+    ]
+    switch(repository, "feature")
+    assert len(stale_findings(space)) == space.perform(STATUS).stale == (1 if is_in_repository else 2)
 
 
 def test_reading_a_branch_again_reports_nothing_new(space, repository):

@@ -74,12 +74,11 @@ def _dispute(item: Knowledge, seen: Survey) -> Problem:
 
 def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
-    if item.is_only_read:
-        return  # it leaves with the lines of its file
-    if (item.status == "stale" and item.id not in seen.replaced) or item.id in seen.lost:
+    if item.id in seen.stale:
         fix = _reverification(item, seen)
-        where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
-        after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
+        tree = seen.stale[item.id]
+        where = f" on {tree}" if tree else ""
+        after_merge = bool(tree) and item.id not in seen.lost_by_first_branch
         advice = _ON_BRANCH if after_merge else "Replace it, by the same words if it is still true, or archive it."
         yield Problem(
             ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
@@ -204,7 +203,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [
         _loss(ref, seen)
         for ref in _refs_here(item, seen)
-        if item.id in seen.lost or not seen.holds(ref.source_id, ref.segment_id)
+        if seen.stale.get(item.id) or not seen.holds(ref.source_id, ref.segment_id)
     ]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
