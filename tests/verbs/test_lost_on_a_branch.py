@@ -968,3 +968,21 @@ def test_lint_warns_of_unread_lines_only_if_they_changed_since_the_branch_was_re
     (repository.folder / "retry.py").write_text(CODE.format(limit=6))
     (warning,) = space.lint("semantic").warnings
     assert warning.startswith("1 statement cites lines that have changed since they were read (retry.py:3 is now")
+
+
+def test_brief_shows_stale_facts_and_procedures(space, repository):
+    fact = {"kind": "fact", "title": "Limit", "payload": {"subject": "retry", "predicate": "limit", "value": 3}}
+    procedure = {"kind": "procedure", "title": "Try again", "payload": {"steps": ["Call three times"]}}
+    for known in (fact, procedure):
+        space.crystallize("knowledge", input={**known, "evidence_refs": ["retry.py:3"], "status": "active"})
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    stale = sections(space)["Stale"]
+    assert len(stale) == 3
+    assert all("(retry.py:3 changed)" in entry for entry in stale)
+    switch(repository, "main")
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    change_main(space, repository, {"retry.py": CODE.format(limit=7)})
+    repository.git("branch", "-q", "-D", "feature")
+    add(space, repository)
+    assert len(sections(space)["Stale"]) == 3
