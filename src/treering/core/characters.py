@@ -172,7 +172,7 @@ def label(text: str, *, most: int = _LABEL_CHARS) -> str:
 def code_label(text: str, *, most: int = _LABEL_CHARS) -> str:
     """Quote a line of code that is displayed outside a fence.
 
-    Like `label`, but if this would change more than angle brackets, it is a code span, in which Markdown has no meaning.
+    Like `label`, but a code span, in which Markdown has no meaning, if that would change more than angle brackets.
     """
     line = one_line(text, most=most).translate(_ANGLES)
     if unmarked(line, most=most) == line:

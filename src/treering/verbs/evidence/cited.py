@@ -43,9 +43,9 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
 
 
 def _cited(ledger: Ledger, item: Object, tree: TreeView | None) -> Iterator[tuple[str, str, Source, Segment]]:
-    """Yield places, their words, sources and segments.
+    """Yield places with their words, sources and segments.
 
-    Words that several branches have in different segments are cited in each; only the one in the tree is returned.
+    If branches have the same words in different segments, only the segment in the tree is returned.
     """
     cited: list[tuple[EvidenceRef, Source, Segment, Segment | None]] = []
     for ref, source in refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else ():

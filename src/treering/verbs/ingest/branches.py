@@ -63,9 +63,9 @@ def with_losses(
 
 
 def _contents_lost_from(before: Source, read: BranchRead) -> list[str]:
-    """Return the contents of a source whose lines a branch lost if it lacks them now.
+    """Return the earlier contents of a source from which a branch can lose lines.
 
-    Those that it had, and those of the branches that were merged into it since its last reading.
+    They are its own contents, and the contents of the branches that were merged into it since its last reading.
     """
     held = HeldContents.parse(before.fingerprint)
     contents = (contents_before(before.origin, before.fingerprint, read), *map(held.on, read.newly_merged))

@@ -31,7 +31,7 @@ _ON_BRANCH = "It is current on other branches. Replace it with lines of this bra
 
 
 def contradictions(seen: Survey) -> Iterator[Problem]:
-    """Report contradicting claims without a winner, contested knowledge, and unsupported candidates against claims."""
+    """Report contradicting claims without a winner, contested knowledge, and contradicting unsupported candidates."""
     claims: dict[str, list[Knowledge]] = defaultdict(list)
     for item in seen.each(Knowledge, where=Compare("status", "eq", "contested")):
         if key := item.claim_key():

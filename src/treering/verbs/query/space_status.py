@@ -73,7 +73,7 @@ class SpaceStatus(Value):
     waiting: int
     """Patches that wait for review, up to a thousand."""
     stale: int
-    """Stale statements, also those that lost their lines only on the branch of the work tree."""
+    """Stale statements, including statements that lost their lines only on the branch of the work tree."""
     contested: int
     writes: tuple[LastWrite, ...]
     """The newest first."""
