@@ -45,13 +45,13 @@ def with_losses(
     """
     branches = branches_now(read)
     known = {one.segment_id: one for one in before.segments}
-    had = [segments_on(before.segments, one) for one in _contents_lost_from(before, read)]
+    contents = _contents_lost_from(before, read) if len(branches) > 1 else ()
+    had = [segments_on(before.segments, one) for one in contents]
     now = {one.segment_id: one for one in after}
 
     def lost_on(ref: EvidenceRef) -> tuple[str, ...]:
         segment, cited = now.get(ref.segment_id), known.get(ref.segment_id)
-        was_here = cited is not None and any(lines_in_source(ref, cited, before.id, one) for one in had)
-        new = (read.branch,) if was_here and len(branches) > 1 else ()
+        new = (read.branch,) if cited and any(lines_in_source(ref, cited, before.id, one) for one in had) else ()
         return tuple(
             name
             for name in dict.fromkeys((*ref.lost_on, *new))
