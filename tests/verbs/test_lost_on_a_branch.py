@@ -986,3 +986,29 @@ def test_brief_shows_stale_facts_and_procedures(space, repository):
     repository.git("branch", "-q", "-D", "feature")
     add(space, repository)
     assert len(sections(space)["Stale"]) == 3
+
+
+@pytest.mark.parametrize("records_on_feature", [False, True])
+def test_place_in_two_passages_is_current_on_branches_that_change_other_lines(space, repository, records_on_feature):
+    def code(name, word):
+        lines = "".join(f"    {name}_{line} = compute({line}, '{word}')\n" for line in range(40))
+        return f"def {name}():\n{lines}    return {name}_1\n"
+
+    def decide():
+        space.decide("First comes before second", because=["two.py:41-46"])
+
+    change_main(space, repository, {"two.py": f"{code('first', 'some')}\n\n{code('second', 'some')}"})
+    if not records_on_feature:
+        decide()
+    changed = f"{code('first', 'some').replace('some', 'other', 1)}\n\n{code('second', 'some')}"
+    branch(space, repository, "feature", {"two.py": changed})
+    if records_on_feature:
+        decide()
+    for name in ("feature", "main"):
+        switch(repository, name)
+        assert "First comes before second" in sections(space)["Decided"]
+        assert not any("First comes" in one for one in stale_findings(space))
+    report = change_main(space, repository, {"two.py": changed.replace("return first_1", "return first_2")})
+    assert len(report.staled) == 1
+    switch(repository, "feature")
+    assert "First comes before second" in sections(space)["Decided"]

@@ -127,7 +127,15 @@ class AskedTree:
         known = [
             ref for ref in item.evidence_refs if ref.source_id in heads and (ref.source_id, ref.segment_id) in segments
         ]
+
+        def words(ref: EvidenceRef) -> tuple[str, str]:
+            return ref.source_id, ref.quote(segments[ref.source_id, ref.segment_id])
+
         if any_place_holds(known, is_valid):
+            return ""
+        # Each branch may have the words of a part of a place in another segment.
+        here = {words(ref) for ref in known if is_valid(ref)}
+        if any_place_holds(known, lambda ref: words(ref) in here):
             return ""
         if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed

@@ -28,15 +28,16 @@ def on_other_branches(ledger: Ledger, refs: Iterable[EvidenceRef]) -> Iterator[E
 def _in_other_contents(ledger: Ledger, ref: EvidenceRef, head: Head | None) -> Iterator[EvidenceRef]:
     """Yield references to the cited lines in contents of a file that have them in another segment.
 
-    The parts of a place that spans several segments are cited only together, so they are not looked for.
+    A part of a place that spans several segments is left out if it is in several segments there.
     """
-    source = ledger.get(head.id) if head and head.fingerprint.startswith(SEVERAL) and not ref.together else None
+    source = ledger.get(head.id) if head and head.fingerprint.startswith(SEVERAL) else None
     if not isinstance(source, Source):
         return
     segment = ledger.segment(source.id, ref.segment_id)
     for contents in HeldContents.parse(source.fingerprint).fingerprints:
         if not segment.place_in_contents(contents):
-            yield from lines_in_source(ref, segment, source.id, segments_on(source.segments, contents))
+            parts = lines_in_source(ref, segment, source.id, segments_on(source.segments, contents))
+            yield from () if ref.together and len(parts) > 1 else parts
 
 
 def _under_other_paths(ledger: Ledger, head: Head) -> list[Source]:
