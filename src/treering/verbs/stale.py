@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from treering.core.filters import And, Compare, Or
 from treering.core.objects import Knowledge
 from treering.core.policy import is_current
-from treering.core.versions import TreeView
+from treering.core.versions import TreeView, known_branches
 from treering.ports.ledger import Altered, Ledger, Selection, head_of
 from treering.verbs.engine import Engine
-from treering.verbs.trees import CHANGED, REPLACED, AskedTree, notes_of_objects, views_of
+from treering.verbs.trees import CHANGED, REPLACED, AskedTree, maps_of, notes_of_objects, views_of
 
 MAY_BE_STALE = Or(
     (
@@ -25,7 +25,9 @@ def stale_knowledge(engine: Engine, scope: str, altered: Altered) -> dict[str, t
 
     Of each repository, the tree is the branch of the caller's work tree, or else the first branch.
     """
-    selection = Selection(scope=scope, descend=True, types=("knowledge",), where=MAY_BE_STALE)
+    has_branches = any(len(known_branches(one.payload)) > 1 for one in maps_of(engine, scope))
+    where = MAY_BE_STALE if has_branches else Compare("status", "eq", "stale")
+    selection = Selection(scope=scope, descend=True, types=("knowledge",), where=where)
     selected = engine.ledger.select(selection, altered=altered)
     items = {item.id: item for item in selected if isinstance(item, Knowledge) and may_be_stale(item)}
     stale = stale_in(views_of(engine, scope), engine.ledger, items.values())
