@@ -30,3 +30,18 @@ def test_note_of_missing_lines_shows_their_edit(quote, new, fate):
 def test_line_elsewhere_is_no_edit_of_a_removed_one():
     new = OLD.replace("LIMIT = 3\n", "") + "\ndef slow():\n    LIMIT = 30\n"
     assert fate_of_lines("retry.py", OLD, "LIMIT = 3", new) == "these lines of retry.py are gone"
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ('LIMIT = f"{n} times"', '`LIMIT = f"{n} times"`'),
+        ("LIMIT = a[0] * 3", "`LIMIT = a[0] * 3`"),
+        (r"LIMIT = r'\d+'", r"`LIMIT = r'\d+'`"),
+        ("LIMIT = `date`", "`` LIMIT = `date` ``"),
+        ("LIMIT = 3 << 1", '"LIMIT = 3 ‹‹ 1"'),
+    ],
+)
+def test_note_shows_code_unchanged_except_for_angle_brackets(code, shown):
+    new = OLD.replace("LIMIT = 3", code)
+    assert fate_of_lines("retry.py", OLD, "LIMIT = 3", new) == f"retry.py:3 is now {shown}"

@@ -207,6 +207,15 @@ class TestStructure:
 
 
 class TestSemantic:
+    def test_candidate_without_evidence_is_reported_with_the_claim_it_contradicts(self, space):
+        known = space.with_actor("ann", channel="user").fact("invoices.ship on = Mondays").id
+        payload = {"subject": "invoices", "predicate": "ship on", "value": "Fridays"}
+        agent = space.with_actor("bot", channel="agent")
+        proposal = agent.crystallize("knowledge", input={"kind": "fact", "title": "Fridays", "payload": payload}).ids[0]
+        (finding,) = findings(space, "semantic", "contradiction")
+        assert finding.ids == (proposal, known)
+        assert status(space, known) == "active"
+
     def test_claims_that_contradict_each_other_are_found_together(self, space):
         state_fact(space, "api", "port", 80, note(space, "80", origin="a"))
         assert findings(space, "semantic", "contradiction") == []

@@ -558,8 +558,16 @@ def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> 
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
-    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.weight) for hit in hits]
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.weight, _exact(hit)) for hit in hits]
     return diversify(candidates, limit)
+
+
+def _exact(hit: Hit) -> str:
+    """Return the type, title and text of an object of the ledger, or of a file without text; empty for a passage.
+
+    Such objects have few words: different ones may have the same text.
+    """
+    return f"{hit.state.type}\n{hit.titled_text}" if hit.item or not hit.text else ""
 
 
 def _repeating(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.core.versions import TreeView, payload_on
+from treering.core.versions import TreeView, known_branches, payload_on
 from treering.ports.ledger import Altered, Ledger, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
@@ -29,6 +29,7 @@ from treering.verbs.query.last_session import ended, is_session, last_conversati
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
+from treering.verbs.stale import may_be_stale
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 from treering.verbs.work_order import named_work, unfinished_before
 
@@ -43,6 +44,7 @@ _MAX_COMMITS = 10
 _PLACES = 2
 """Places of a stale entry that are shown."""
 _KINDS = ("constraint", "preference", "decision")
+_BACKGROUND = ("fact", "procedure")
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "open", "blocked")
 
@@ -86,7 +88,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     altered: Altered = {}
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
-    knowledge, work, changed = _current(call, options, altered)
+    knowledge, work, changed = _current(call, options, repository, altered)
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
@@ -96,9 +98,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
-    single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
+    single = [item for item in knowledge if item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
-    held = [item for item in single if item not in stale]
+    held = [item for item in single if item.kind in _KINDS and item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
     lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
@@ -190,27 +192,45 @@ def repository_of(call: Call, altered: Altered) -> Source | None:
 
 
 def _current(
-    call: Call, options: ReadOptions, altered: Altered
+    call: Call, options: ReadOptions, repository: Source | None, altered: Altered
 ) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
     """Return current and stale knowledge and open work of the scope and the caller's branch.
 
-    Facts are included only if they are contested. Also returns, by id of knowledge, how its lines changed in the work
-    tree since they were read.
+    Facts and procedures are included only if they are contested or stale. Also returns, by id of knowledge, how its
+    lines changed in the work tree since they were read.
     """
-    shown = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "stale"))))
+    # Active knowledge can only be stale on a branch if there are several; facts may be many.
+    has_branches = repository is not None and len(known_branches(repository.payload)) > 1
+    shown = Or(
+        (
+            And((Compare("kind", "in", _KINDS), Compare("status", "eq", "active"))),
+            And((Compare("kind", "ne", "summary"), Compare("status", "in", ("contested", "stale")))),
+            And((Compare("kind", "in", _BACKGROUND if has_branches else ()), Compare("status", "eq", "active"))),
+        )
+    )
     selected: tuple[tuple[str, Filter], ...] = (
-        ("knowledge", Or((shown, Compare("status", "eq", "contested")))),
+        ("knowledge", shown),
         ("work_item", Compare("status", "in", _PROGRESS)),
     )
     items: list[Object] = []
     for kind, where in selected:
-        items += call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
+        found = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
+        items += (item for item in found if not _is_in_background(item) or may_be_stale(item))
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
-    knowledge = [item for item in current if isinstance(item, Knowledge) and item.was_active]
+    knowledge = [
+        item
+        for item in current
+        if isinstance(item, Knowledge) and item.was_active and (not _is_in_background(item) or item.id in changed)
+    ]
     return knowledge, [item for item in current if isinstance(item, WorkItem)], changed
+
+
+def _is_in_background(item: Object) -> TypeGuard[Knowledge]:
+    """Return whether it is an active fact or procedure, which the brief does not show."""
+    return isinstance(item, Knowledge) and item.status == "active" and item.kind in _BACKGROUND
 
 
 def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
