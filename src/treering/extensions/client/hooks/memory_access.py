@@ -172,8 +172,11 @@ def _found_again(state: Any) -> MemorySystemClient | None:
     config = _config_of(state)
     if config is None or not config.enabled:
         return None
-    alike = (client for client in live_clients() if client.config == config)
-    client = next(alike, None) or MemorySystemClient(config)
+    alike = [client for client in live_clients() if client.config == config]
+    if len({client.sync.user_id for client in alike}) > 1:
+        _LOG.warning("Several users have a client with the memory_config of this state. Set its memory_client.")
+        return None
+    client = alike[0] if alike else MemorySystemClient(config)
     write_field(state, CLIENT, client)
     return client
 
@@ -266,6 +269,7 @@ class MemoryDependencies(_WithoutClient):
     """A profile, or the name of one."""
 
 
+_NOT_OF_MODELS = frozenset({"user_id", "session_id", "importance_score"})
 NO_CLIENT = "Memory client not available"
 UNKNOWN_AGENT = "unknown"
 
@@ -325,8 +329,8 @@ async def store_memory(
     own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
     if access.session_id is not None:
         own["session_id"] = access.session_id
-    # The agent's value under the alias of `importance` is replaced too.
-    others = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
+    # A model chooses neither user nor session, and its value under the alias of `importance` is replaced too.
+    others = {key: value for key, value in (metadata or {}).items() if key not in _NOT_OF_MODELS}
     try:
         memory_id = await access.client.store(content, {**others, **own})
     except TreeringError as error:

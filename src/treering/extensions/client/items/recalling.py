@@ -8,8 +8,20 @@ from typing import Any, Literal
 from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, Or, element_name, matches, parse_filter
-from treering.core.objects import Source
+from treering.core.filters import (
+    EVERYTHING,
+    FIELDS,
+    METADATA,
+    And,
+    Compare,
+    Filter,
+    Not,
+    Or,
+    element_name,
+    matches,
+    parse_filter,
+)
+from treering.core.objects import Object, Source
 from treering.core.scope import ROOT
 from treering.extensions.client.items.documents import (
     AGENT,
@@ -61,6 +73,17 @@ class Who:
 
     agent_type: str | None = None
     user_id: str | None = None
+
+    @property
+    def visible(self) -> Filter:
+        """The memories that it may see: those of its user and those without a user; without a user all."""
+        if self.user_id is None:
+            return EVERYTHING
+        return Or((metadata_filter({USER: self.user_id}), metadata_filter({USER: None})))
+
+    def sees(self, item: Object) -> bool:
+        """Return whether an object is not a memory of another user."""
+        return not isinstance(item, Source) or _fits(item, self.visible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +137,10 @@ def _over_lists(where: Filter) -> Filter:
 def reach_of(
     *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
 ) -> Reach:
-    """Return the memories visible to a retrieval. Raises `InvalidInput` if its scope needs an unknown agent or user."""
+    """Return the memories visible to a retrieval: only with the scope `space` also those of other users.
+
+    Raises `InvalidInput` if its scope needs an unknown agent or user.
+    """
     if scope not in SCOPES:
         raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
     own = Compare("scope", "eq", scope_of(session_id))
@@ -123,6 +149,7 @@ def reach_of(
         Compare("type", "eq", "source"),
         Compare("origin", "prefix", PREFIX),
         where,
+        *([] if scope == "space" else [who.visible]),
         *_young(ages, now),
     ]
     match scope:
@@ -404,4 +431,8 @@ def read_sources(engine: Engine, ids: Iterable[str]) -> dict[str, Source]:
 
 def is_visible(source: Source, reach: Reach) -> bool:
     """Return whether a memory that was not searched for is visible: by state, scope and filters."""
-    return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))
+    return is_shown(head_of(source), reach) and _fits(source, reach.where)
+
+
+def _fits(source: Source, where: Filter) -> bool:
+    return matches(where, record_of(passages_of(source)[0]))
