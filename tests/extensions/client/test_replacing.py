@@ -1,6 +1,9 @@
+import asyncio
+
 import client_parts
 import pytest
 
+from treering.client import MemoryDependencies, memory_tools
 from treering.core.errors import InvalidInput, NotFound
 
 
@@ -82,3 +85,46 @@ def test_given_threshold_leaves_nothing_out_above_it():
     with client_parts.blocking(everything) as client:
         client.store("The old cellar key hangs behind the door")
         assert len(client.retrieve("where are the mangoes")) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "query"),
+    [
+        ("I live in Oslo, Storgata 12.", "I moved to Bergen last week.", "in which city do I live"),
+        (
+            "My car is a white Renault Clio, parked in the garage.",
+            "I sold the Clio and bought an electric bike.",
+            "my white car",
+        ),
+    ],
+)
+def test_change_that_does_not_answer_the_query_leads(client, old, new, query):
+    client.store(old, {"timestamp": "2026-03-02T10:00:00Z"})
+    client.store(new, {"timestamp": "2026-04-04T10:00:00Z"})
+    assert found(client, query) == [(new, False), (old, True)]
+
+
+def test_replaced_memory_has_a_mark_with_the_day(client):
+    client.store("The weekly sync is in room Birch", key="room", metadata={"timestamp": "2026-03-02T10:00:00Z"})
+    new = client.store("The weekly sync is in room Larch", key="room", metadata={"timestamp": "2026-04-04T10:00:00Z"})
+    mark = f"superseded by {new} (2026-04-04)"
+    for memories in (client.retrieve("room of the weekly sync"), client.retrieve("")):
+        assert [memory.mark for memory in memories] == ["", mark]
+        assert memories[1].replacement == {"replaced_by": new, "replaced_at": "2026-04-04T10:00:00.000000Z"}
+    lines = client.brief().splitlines()[1:-1]
+    assert lines == [
+        "2026-04-04  The weekly sync is in room Larch",
+        f"2026-03-02  The weekly sync is in room Birch [{mark}]",
+    ]
+
+
+def test_tool_shows_a_model_which_memory_was_replaced():
+    async def work():
+        async with client_parts.asynchronous() as client:
+            retrieve, _ = memory_tools(MemoryDependencies(memory_client=client))
+            old = await client.store("The weekly sync is in room Birch")
+            new = await client.store("The weekly sync is in room Larch", replaces=old)
+            return new, await retrieve("room of the weekly sync")
+
+    new, (current, replaced) = asyncio.run(work())
+    assert (replaced["replaced_by"], "replaced_by" in current) == (new, False)

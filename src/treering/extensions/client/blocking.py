@@ -102,7 +102,7 @@ class BlockingMemoryClient:
         )
         """The arguments with which a pickled client is opened again."""
         self.user_id = user_id
-        """The user of its memories, if there is one. It sees no memories of other users, except with `scope="space"`."""
+        """The user of its memories, if there is one; it sees memories of others only with `scope="space"`."""
         self._who = Who(agent_type, user_id)
         self._storing_once = Lock()
         self._space = _OpenedOnUse(partial(open_memory, self.config, self._who, given, actor=actor, channel=channel))
@@ -237,7 +237,11 @@ class BlockingMemoryClient:
             now=memory.engine.clock.now(),
         )
         items = newest_memories(memory.engine, reach)
-        lines = [f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}" for item in items]
+        lines = [
+            f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}"
+            f"{f' [{item.mark}]' if item.mark else ''}"
+            for item in items
+        ]
         shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 

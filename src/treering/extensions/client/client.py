@@ -42,7 +42,8 @@ class MemorySystemClient:
     a psycopg pool or a Redis client, which is used but not closed; SQLite has none. `agent_type`, `user_id`: the owner
     of stored memories, unless the metadata names one; with a `user_id`, memories of other users are returned only for
     `scope="space"`. `embedder`, `reranker`: replace the configured ones; an embedder may be a function that returns one
-    vector per text. `vector_store`: a store of the host that searches next to the ledger. Raises `InvalidInput` for an invalid configuration, an unavailable backend or model; nothing is opened then.
+    vector per text. `vector_store`: a store of the host that searches next to the ledger. Raises `InvalidInput` for an
+    invalid configuration, an unavailable backend or model; nothing is opened then.
     """
 
     def __init__(

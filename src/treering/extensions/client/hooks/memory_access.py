@@ -269,7 +269,6 @@ class MemoryDependencies(_WithoutClient):
     """A profile, or the name of one."""
 
 
-_NOT_OF_MODELS = frozenset({"user_id", "session_id", "importance_score"})
 NO_CLIENT = "Memory client not available"
 UNKNOWN_AGENT = "unknown"
 
@@ -286,7 +285,8 @@ async def retrieve_memory(
         filters: Conditions on metadata, such as {"agent_type": "planner"}.
 
     Returns:
-        Memories, best first, each with content, metadata, similarity and timestamp.
+        Memories, best first, each with content, metadata, similarity and timestamp. `replaced_by` and `replaced_at`
+        mark a memory that is no longer current.
     """
     access = memory_access(deps=ctx.deps)
     if access is None:
@@ -304,9 +304,21 @@ async def retrieve_memory(
             "metadata": dict(one.metadata),
             "similarity": one.similarity_score,
             "timestamp": render_time(one.timestamp),
+            **one.replacement,
         }
         for one in memories
     ]
+
+
+_NOT_OF_MODELS = frozenset({"user_id", "session_id", "importance_score"})
+
+
+def model_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the metadata of a model's tool call, which chooses neither user nor session.
+
+    `importance_score` is omitted too: it is the alias of the argument `importance`.
+    """
+    return {key: value for key, value in (metadata or {}).items() if key not in _NOT_OF_MODELS}
 
 
 async def store_memory(
@@ -329,10 +341,8 @@ async def store_memory(
     own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
     if access.session_id is not None:
         own["session_id"] = access.session_id
-    # A model chooses neither user nor session, and its value under the alias of `importance` is replaced too.
-    others = {key: value for key, value in (metadata or {}).items() if key not in _NOT_OF_MODELS}
     try:
-        memory_id = await access.client.store(content, {**others, **own})
+        memory_id = await access.client.store(content, {**model_metadata(metadata), **own})
     except TreeringError as error:
         return {"success": False, "reason": error.message}
     return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}

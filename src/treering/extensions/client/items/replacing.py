@@ -14,17 +14,27 @@ MAX_STATED_CHARS = 1_000
 """Longer memories are documents and logs: their sentences are not compared."""
 MAX_COMPARED = 40
 """Memories whose texts are compared with each other."""
+MAX_OTHERS = 20
+"""Memories below the threshold whose texts are compared, too: the nearest to the query."""
 MAX_STEPS = 20
 """Replacements of replacements that are followed."""
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
 
 
-def replaced_memories(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
-    """Return the ids of found memories that were replaced, with the current one at the end of the chain."""
+def replaced_memories(
+    engine: Engine, found: Sequence[FoundMemory], *, others: Sequence[FoundMemory] = ()
+) -> dict[str, str]:
+    """Return the ids of found memories that were replaced, with the current one at the end of the chain.
+
+    `others`: memories whose texts may replace found ones, too.
+    """
     ids = [one.source.id for one in found]
     later = _by_links(engine, ids)
-    for old, new in _by_statements(engine, found).items():
-        later.setdefault(old, new)
+    # First among the found ones: a statement replaces only one, and should not be taken for one of the others.
+    for compared in (found, [*found, *others]) if others else (found,):
+        for old, new in _by_statements(engine, compared).items():
+            if _current(later, new) != old:  # a link states the reverse
+                later.setdefault(old, new)
     return {one: current for one in ids if (current := _current(later, one)) != one}
 
 
@@ -50,7 +60,7 @@ def _is_active(heads: Mapping[str, Head], identity: str) -> bool:
 
 
 def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
-    """Compare the statements in the memories of each user, agent and session."""
+    """Compare the statements in the memories of each user; of unknown users, those of each agent and session."""
     later: dict[str, str] = {}
     groups: dict[tuple[str, str, str], list[FoundMemory]] = {}
     for one in found[:MAX_COMPARED]:
