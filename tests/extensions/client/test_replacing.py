@@ -128,3 +128,31 @@ def test_tool_shows_a_model_which_memory_was_replaced():
 
     new, (current, replaced) = asyncio.run(work())
     assert (replaced["replaced_by"], "replaced_by" in current) == (new, False)
+
+
+@pytest.mark.parametrize("flushed_first", [0, 1])
+def test_later_memory_under_a_key_is_current_in_whatever_order_clients_write(tmp_path, flushed_first):
+    config = client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(config) as first, client_parts.blocking(config) as second:
+        first.store("My parking spot is A3.", key="parking")
+        second.store("My parking spot is B12.", key="parking")
+        for client in (first, second) if flushed_first == 0 else (second, first):
+            client.flush()
+        assert found(first, "parking spot") == [("My parking spot is B12.", False), ("My parking spot is A3.", True)]
+        second.store("My parking spot is D9.", key="parking")
+        assert found(second, "parking spot")[0] == ("My parking spot is D9.", False)
+
+
+def test_memories_under_a_key_are_ordered_by_their_time(client):
+    for day, spot in ((3, "C7"), (1, "A3"), (2, "B12"), (5, "E1"), (4, "D9")):
+        client.store(f"My parking spot is {spot}.", {"timestamp": f"2026-03-0{day}T10:00:00Z"}, key="parking")
+        client.flush()
+    current = [text for text, replaced in found(client, "parking spot") if not replaced]
+    assert current == ["My parking spot is E1."]
+
+
+def test_link_outweighs_texts_that_state_the_reverse(client):
+    raised, rent = "From March on the rent of my flat is 1010 euros", "The rent of my flat is 940 euros"
+    wrong = client.store(raised, {"timestamp": "2026-02-01T10:00:00Z"})
+    client.store(rent, {"timestamp": "2026-01-01T10:00:00Z"}, replaces=wrong)
+    assert found(client, "the rent of my flat in euros") == [(rent, False), (raised, True)]

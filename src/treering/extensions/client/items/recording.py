@@ -32,8 +32,9 @@ from treering.extensions.client.items.documents import (
     session_text,
 )
 from treering.extensions.client.items.recalling import Who
+from treering.extensions.client.items.replacing import current_memories
 from treering.ports.adapter import SegmentDraft
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS
 from treering.verbs.engine import Engine
@@ -58,6 +59,11 @@ class MemoryEntry:
     def session_id(self) -> str | None:
         """The session or nested context it belongs to."""
         return session_text(self.metadata.get(SESSION))
+
+    @property
+    def happened(self) -> tuple[datetime, str]:
+        """The time of the remembered event and the id: the order of memories under one key."""
+        return parse_time(self.metadata[HAPPENED]), self.id
 
     @property
     def key_origin(self) -> str:
@@ -160,21 +166,24 @@ def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterabl
 
 
 def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Operation]:
-    """Link each entry with a key to the memory before it under that key."""
-    current: dict[str, str] = {}
+    """Link each entry with a key and the current memory under that key: the later event replaces the earlier one."""
+    current: dict[str, tuple[datetime, str]] = {}
     for entry in entries:
         if root := entry.key_origin:
-            before = current.get(root) or _current_under(ledger, root)
-            if before and before != entry.id:
-                yield AddLink(link=Link(type="supersedes", source=entry.id, target=before))
-            current[root] = entry.id
+            before = current.get(root) or _current_under(ledger, root) or entry.happened
+            old, new = sorted([before, entry.happened])
+            if old[1] != new[1]:
+                yield AddLink(link=Link(type="supersedes", source=new[1], target=old[1]))
+            current[root] = new
 
 
-def _current_under(ledger: Ledger, origin: str) -> str | None:
-    """Return the newest active memory under the origin of a key, in whatever session."""
+def _current_under(ledger: Ledger, origin: str) -> tuple[datetime, str] | None:
+    """Return time and id of the current memory under the origin of a key, in whatever session."""
     where = And((Compare("origin", "prefix", origin), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))
-    return next((one.id for one in found), None)
+    newest = [one.id for one in found]
+    (read,) = ledger.read([ObjectRequest(objects=tuple(current_memories(ledger, newest).values()))])
+    return next(((one.captured_at, one.id) for one in read.objects.values() if isinstance(one, Source)), None)
 
 
 def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:

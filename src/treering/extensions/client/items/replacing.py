@@ -7,7 +7,7 @@ from treering.extensions.client.items.weighing import FoundMemory
 from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.statement import SaidMessage
-from treering.ports.ledger import Head, ObjectRequest
+from treering.ports.ledger import Head, Ledger, ObjectRequest
 from treering.verbs.engine import Engine
 
 MAX_STATED_CHARS = 1_000
@@ -29,7 +29,7 @@ def replaced_memories(
     `others`: memories whose texts may replace found ones, too.
     """
     ids = [one.source.id for one in found]
-    later = _by_links(engine, ids)
+    later = _by_links(engine.ledger, ids)
     # First among the found ones: a statement replaces only one, and should not be taken for one of the others.
     for compared in (found, [*found, *others]) if others else (found,):
         for old, new in _by_statements(engine, compared).items():
@@ -38,16 +38,22 @@ def replaced_memories(
     return {one: current for one in ids if (current := _current(later, one)) != one}
 
 
-def _by_links(engine: Engine, ids: Sequence[str]) -> dict[str, str]:
+def current_memories(ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
+    """Return for each memory the current one that the links to replacements lead to, often itself."""
+    later = _by_links(ledger, ids)
+    return {one: _current(later, one) for one in ids}
+
+
+def _by_links(ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
     """Follow the links that name a replacement, to active memories."""
     later: dict[str, str] = {}
     asked = list(dict.fromkeys(ids))
     for _ in range(MAX_STEPS):
         if not asked:
             break
-        (read,) = engine.ledger.read([ObjectRequest(links=tuple(asked))])
+        (read,) = ledger.read([ObjectRequest(links=tuple(asked))])
         links = {link for identity in asked for link in read.links.get(identity, ()) if link.type == "supersedes"}
-        heads = engine.ledger.heads(link.source for link in links)
+        heads = ledger.heads(link.source for link in links)
         active = sorted((link for link in links if _is_active(heads, link.source)), key=lambda link: link.source)
         new = {link.target: link.source for link in active if link.target in asked and link.target not in later}
         later |= new
