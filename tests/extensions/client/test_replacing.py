@@ -156,3 +156,15 @@ def test_link_outweighs_texts_that_state_the_reverse(client):
     wrong = client.store(raised, {"timestamp": "2026-02-01T10:00:00Z"})
     client.store(rent, {"timestamp": "2026-01-01T10:00:00Z"}, replaces=wrong)
     assert found(client, "the rent of my flat in euros") == [(rent, False), (raised, True)]
+
+
+@pytest.mark.parametrize("user_id", [None, "ada"])
+def test_change_stored_by_a_model_replaces_what_the_program_stored(user_id):
+    async def work():
+        async with client_parts.asynchronous(user_id=user_id) as client:
+            await client.store("My budget for a new laptop is 1,500 euros.")
+            _, store = memory_tools(MemoryDependencies(memory_client=client))
+            await store("My laptop budget went up to 2,000 euros.")
+            return [(one.content[:9], bool(one.replaced_by)) for one in await client.retrieve("laptop budget")]
+
+    assert asyncio.run(work()) == [("My laptop", False), ("My budget", True)]

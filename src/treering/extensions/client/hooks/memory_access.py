@@ -16,7 +16,7 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
 from treering.extensions.client.config import MemoryConfig
-from treering.extensions.client.items.documents import RetrievedMemories, session_text
+from treering.extensions.client.items.documents import UNKNOWN_AGENT, RetrievedMemories, session_text
 from treering.extensions.client.profiles import AgentProfile, Switches
 
 _LOG = logging.getLogger(__name__)
@@ -270,7 +270,6 @@ class MemoryDependencies(_WithoutClient):
 
 
 NO_CLIENT = "Memory client not available"
-UNKNOWN_AGENT = "unknown"
 
 
 async def retrieve_memory(

@@ -33,6 +33,8 @@ PART_OF = "part_of"
 """The metadata key of the nested context from which a memory was merged."""
 SESSION = "session_id"
 AGENT = "agent_type"
+UNKNOWN_AGENT = "unknown"
+"""The agent type of memories that a model stored without a profile."""
 USER = "user_id"
 TYPE = "memory_type"
 

@@ -1,8 +1,9 @@
 """Memories that later ones replaced: named by the host, stored under the same key, or contradicted by their text."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, USER
+from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, UNKNOWN_AGENT, USER
 from treering.extensions.client.items.weighing import FoundMemory
 from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
@@ -66,16 +67,14 @@ def _is_active(heads: Mapping[str, Head], identity: str) -> bool:
 
 
 def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, str]:
-    """Compare the statements in the memories of each user; of unknown users, those of each agent and session."""
+    """Compare the statements in the memories of each owner."""
     later: dict[str, str] = {}
-    groups: dict[tuple[str, str, str], list[FoundMemory]] = {}
+    groups: dict[tuple[str, ...], list[FoundMemory]] = {}
     for one in found[:MAX_COMPARED]:
         if len(one.text) <= MAX_STATED_CHARS and one.metadata.get(TYPE) not in _OF_MACHINES:
-            who = [str(one.metadata.get(name, "")) for name in (USER, AGENT, SESSION)]
-            groups.setdefault((who[0], who[1], "" if who[0] else who[2]), []).append(one)
-    for (user, agent, _), group in groups.items():
+            groups.setdefault(_owner(one.metadata), []).append(one)
+    for (speaker, *_), group in groups.items():
         ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
-        speaker = user or agent or "user"
         said = (
             SaidMessage(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
             for at, one in enumerate(ordered)
@@ -86,6 +85,12 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
             if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
                 later[one.source.id] = ordered[replaced.relation.source.message].source.id
     return later
+
+
+def _owner(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return whose memory it is: a user's, whichever agent stored it; else an agent's in a session."""
+    user, agent, session = (str(metadata.get(name) or "") for name in (USER, AGENT, SESSION))
+    return (user,) if user else ("user" if agent in {"", UNKNOWN_AGENT} else agent, session)
 
 
 def _current(later: dict[str, str], identity: str) -> str:
