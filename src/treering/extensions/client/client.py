@@ -89,6 +89,11 @@ class MemorySystemClient:
         return self.sync.agent_type
 
     @property
+    def user_id(self) -> str | None:
+        """The user of its memories, if there is one."""
+        return self.sync.user_id
+
+    @property
     def key(self) -> str:
         """The key for `live_client` in this process, until the client is closed."""
         return self._key

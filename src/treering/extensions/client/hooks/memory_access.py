@@ -17,6 +17,7 @@ from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryCl
 from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
 from treering.extensions.client.config import MemoryConfig
 from treering.extensions.client.items.documents import UNKNOWN_AGENT, RetrievedMemories, session_text
+from treering.extensions.client.items.recalling import RecallScope
 from treering.extensions.client.profiles import AgentProfile, Switches
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ SESSION = "session_id"
 CLIENT = "memory_client"
 CONFIG = "memory_config"
 PROFILE = "agent_profile"
+SCOPE = "memory_scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class MemoryAccess:
     profile: AgentProfile | None = None
     top_k: int | None = None
     """The default number of memories; `None`: the default of the profile or the client."""
+    scope: RecallScope = "lineage"
+    """Which memories are retrieved, as in `retrieve`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def memory_access(
         agent_type=who,
         profile=_with_settings(profile or _profile_of(None, client.agent_type, client.config), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
+        scope=read_field(deps, SCOPE) or "lineage",
     )
 
 
@@ -173,7 +178,7 @@ def _found_again(state: Any) -> MemorySystemClient | None:
     if config is None or not config.enabled:
         return None
     alike = [client for client in live_clients() if client.config == config]
-    if len({client.sync.user_id for client in alike}) > 1:
+    if len({client.user_id for client in alike}) > 1:
         _LOG.warning("Several users have a client with the memory_config of this state. Set its memory_client.")
         return None
     client = alike[0] if alike else MemorySystemClient(config)
@@ -295,6 +300,7 @@ async def retrieve_memory(
         min(max(top_k, 1), MOST_RETRIEVED),
         filters or {},
         session_id=access.session_id,
+        scope=access.scope,
         profile=access.profile,
     )
     return [
