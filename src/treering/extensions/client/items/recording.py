@@ -16,7 +16,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import ROOT, parse_scope
-from treering.core.screening import instruction_flags, screened
+from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import (
     AGENT,
     CONTEXT,
@@ -33,6 +33,7 @@ from treering.extensions.client.items.documents import (
 )
 from treering.extensions.client.items.recalling import Who
 from treering.extensions.client.items.replacing import current_memories
+from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
@@ -120,11 +121,11 @@ def entry_of(
             f"The content has {len(content):,} characters; the maximum is {engine.limits.max_file_bytes:,}.",
             hint="Store it in parts, or store only the important part.",
         )
-    text = cleaned(well_formed(content), redact_secrets=True).text
+    text = without_secrets(cleaned(well_formed(content), redact_secrets=True).text)
     if not text.strip():
         raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     now = engine.clock.now()
-    fields = screened(normalised(_with_author(metadata or {}, who), now=now)).value
+    fields = without_secrets(normalised(_with_author(metadata or {}, who), now=now))
     session_id = session_text(fields.get(SESSION))
     if session_id is not None:
         fields[SESSION] = session_id
