@@ -10,6 +10,7 @@ from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
@@ -277,3 +278,21 @@ async def test_agent_described_in_a_file_has_a_user():
     memory = TreeringMemory.from_spec(config={"backend": "in_memory"}, user_id="mira", scope="user")
     assert (memory.client.user_id, memory.scope) == ("mira", "user")
     await memory.client.aclose()
+
+
+async def test_model_corrects_an_invalid_filter(client):
+    await client.store("my dog is called Rex")
+    wrong, right = (
+        ToolCallPart("retrieve_memory", {"query": "my dog", "filters": filters})
+        for filters in ({"topic": {"regex": "."}}, {"topic": None})
+    )
+    script = Script(wrong, right)
+    result = await Agent(script.model, capabilities=[TreeringMemory(client)]).run("what is my dog called?")
+    refused, found = (str(part.content) for part in script_results(result))
+    assert "Unknown operator 'regex'" in refused
+    assert "Rex" in found
+
+
+def script_results(result):
+    """Return the answers of the tools; a request to try again is a part of another kind in some versions."""
+    return parts_of(result.all_messages(), (ToolReturnPart, RetryPromptPart))

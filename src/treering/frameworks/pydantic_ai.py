@@ -8,12 +8,13 @@ from typing import Any, Self
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
+from treering.core.errors import InvalidInput
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import (
     CLIENT,
@@ -30,7 +31,7 @@ from treering.extensions.client.hooks.memory_access import (
 )
 from treering.extensions.client.hooks.tool_runs import log_tool_runs
 from treering.extensions.client.items.documents import is_nested, session_text
-from treering.extensions.client.items.recalling import RecallScope
+from treering.extensions.client.items.recalling import RecallScope, metadata_filter
 from treering.extensions.client.profiles import AgentProfile
 from treering.frameworks.client import recalled_text
 
@@ -182,6 +183,7 @@ def memory_toolset(
     def of_run(tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(tool)
         async def called(ctx: RunContext[Any], *given: Any, **named: Any) -> Any:
+            _check_filters(named.get("filters"))
             deps = _dependencies(ctx, client, session_id, agent_profile)
             held = _for_reading(deps, scope) if tool is retrieve_memory else deps
             return await tool(_Held(held), *given, **named)
@@ -192,6 +194,14 @@ def memory_toolset(
     for tool in (retrieve_memory, store_memory):
         toolset.add_function(of_run(tool), takes_ctx=True)
     return toolset
+
+
+def _check_filters(filters: dict[str, Any] | None) -> None:
+    """Have the model correct invalid filters, which would end the run."""
+    try:
+        metadata_filter(filters)
+    except InvalidInput as error:
+        raise ModelRetry(f"{error.message} {error.hint}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,8 +394,10 @@ class NestedContext:
 def nested_context(parent_session_id: object | None, loop_id: object) -> NestedContext:
     """Return the nested context of a loop; the same parent and loop are the same context in every process.
 
-    Raises `InvalidInput` if contexts are nested deeper than a scope may be.
+    Raises `InvalidInput` without a loop, and if contexts are nested deeper than a scope may be.
     """
+    if loop_id is None or not str(loop_id):
+        raise InvalidInput("loop_id: a nested context needs a loop.", hint="Give a name or number of the loop.")
     parent = session_text(parent_session_id)
     loop = str(loop_id).replace("%", "%25").replace(_NESTED, "%3E")
     context = NestedContext(f"{parent or ''}{_NESTED}{loop}", parent, str(loop_id))
