@@ -7,7 +7,7 @@ import client_parts
 import pytest
 
 from treering.client import MemoryDependencies, memory_tools
-from treering.core.errors import NotFound
+from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.extensions.client.hooks.memory_access import memory_access
 from treering.extensions.client.record_names import RecordCollection, RecordDraft
 
@@ -103,3 +103,27 @@ def test_state_resumed_without_its_client_gets_no_other_users_client():
             return memory_access(state), memory_access({"memory_config": config, "memory_client": mira}).client is mira
 
     assert asyncio.run(work()) == (None, True)
+
+
+def test_all_memories_of_a_user_are_erased_at_once(users):
+    users.mira.store("My shoe size is 38")
+    users.mira.flush()
+    archived = users.oskar.store("My shoe size is 43")
+    users.oskar.delete(archived)
+    for hidden in (False, True):
+        name = RecordCollection(("notes",), hidden=hidden).name("one")
+        users.oskar.records.keep([RecordDraft(name, text="A note")], reason="Test")
+    assert users.oskar.erase_user() == 5
+    assert users.oskar.erase_user() == 0
+    assert client_parts.texts(users.oskar.retrieve("", scope="space")) == ["My shoe size is 38"]
+    with pytest.raises(NotFound):
+        users.oskar.delete(archived)
+
+
+def test_only_a_client_of_a_user_that_may_erase_erases_the_user(users):
+    users.mira.store("My shoe size is 38")
+    with pytest.raises(Denied):
+        users.mira.erase_user()
+    with client_parts.blocking() as client, pytest.raises(InvalidInput, match="no user to erase"):
+        client.erase_user()
+    assert client_parts.texts(users.mira.retrieve("")) == ["My shoe size is 38"]

@@ -10,7 +10,7 @@ from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.fencing import fence
-from treering.core.filters import EVERYTHING
+from treering.core.filters import EVERYTHING, Compare, Or
 from treering.core.objects import Activity, Channel, Object, Source
 from treering.core.patch import Transition
 from treering.core.scope import ROOT
@@ -25,6 +25,7 @@ from treering.extensions.client.items.documents import (
     PREFIX,
     RELATIONS,
     TYPE,
+    USER,
     MemoryDocument,
     MemoryItem,
     NestedContext,
@@ -48,10 +49,11 @@ from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry,
 from treering.extensions.client.opening import OpenMemory, check, open_memory
 from treering.extensions.client.place import Given, GivenEmbedder
 from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
+from treering.extensions.client.record_names import HIDDEN_ORIGIN
 from treering.extensions.client.records import Records
 from treering.extensions.client.writing import WHAT
 from treering.extensions.engines.host import VectorStoreAdapter
-from treering.ports.ledger import ObjectRequest
+from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within
@@ -294,6 +296,27 @@ class BlockingMemoryClient:
         if erase:
             return erasure.erase(engine, [memory_id], reason="Erased memory").clean
         return retry_on_conflict(lambda: _archive(engine, memory_id), attempts=_ATTEMPTS, on=(Conflict,))
+
+    def erase_user(self) -> int:
+        """Erase all memories and records of the client's user permanently; return their number.
+
+        Memories that belong to several users stay, and so do those that other clients have not written yet. Raises
+        `InvalidInput` if the client has no user, and `Denied` if the author may not erase.
+        """
+        if not self.config.enabled:
+            return 0
+        if self.user_id is None:
+            raise InvalidInput("This client has no user to erase.", hint="Open a client with user_id=….")
+        engine = self._up_to_date()
+        origins = Or((Compare("origin", "prefix", PREFIX), Compare("origin", "prefix", HIDDEN_ORIGIN)))
+        stored = engine.ledger.select(Selection(ROOT, descend=True, types=("source",), where=origins))
+        ids = [one.id for one in stored if isinstance(one, Source) and one.metadata.get(USER) == self.user_id]
+        if ids:
+            erasure.erase(engine, ids, reason="Erased the memories of a user")
+        for one in self._memory.writer.set_aside():
+            if one.metadata.get(USER) == self.user_id:
+                self._memory.writer.forget_aside(one.id)
+        return len(ids)
 
     def set_aside(self) -> Sequence[SetAside]:
         """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""

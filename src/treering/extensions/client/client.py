@@ -171,6 +171,10 @@ class MemorySystemClient:
         """
         return await self._run(partial(self.sync.delete, memory_id, erase=erase))
 
+    async def erase_user(self) -> int:
+        """Erase all memories and records of the client's user permanently; return their number."""
+        return await self._run(self.sync.erase_user)
+
     async def flush(self) -> None:
         """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         await self._run(self.sync.flush)
