@@ -71,8 +71,8 @@ class TreeringMemory(AbstractCapability[Any]):
     top_k: int | None = None
     """How many memories are recalled; by default as the profile or the client has it."""
     scope: RecallScope | None = None
-    """Which memories are recalled, as in `client.retrieve`. Default: if the client has a user, those of all sessions
-    that the user sees, else `lineage`."""
+    """Which memories are recalled, as in `client.retrieve`. Default: if the client has a user, all that the user sees
+    in any session, else `lineage`."""
     log_tools: bool = True
     """Whether to store runs of tools."""
     _recalled: str | None = field(default=None, init=False, repr=False, compare=False)

@@ -9,6 +9,7 @@ import pytest
 from treering.client import MemoryDependencies, memory_tools
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.extensions.client.hooks.memory_access import memory_access
+from treering.extensions.client.items import recalling
 from treering.extensions.client.record_names import RecordCollection, RecordDraft
 
 SALARY = "My salary is 91,000 euros"
@@ -127,3 +128,14 @@ def test_only_a_client_of_a_user_that_may_erase_erases_the_user(users):
     with client_parts.blocking() as client, pytest.raises(InvalidInput, match="no user to erase"):
         client.erase_user()
     assert client_parts.texts(users.mira.retrieve("")) == ["My shoe size is 38"]
+
+
+def test_many_newer_memories_of_others_do_not_hide_the_memories_of_a_user(users, monkeypatch):
+    monkeypatch.setattr(recalling, "_MOST_UNRELATED", 3)
+    users.mira.store("My shoe size is 38")
+    users.mira.flush()
+    for number in range(6):
+        users.oskar.store(f"Note {number}")
+    users.oskar.flush()
+    assert client_parts.texts(users.mira.retrieve("")) == ["My shoe size is 38"]
+    assert "My shoe size is 38" in users.mira.brief()

@@ -300,8 +300,8 @@ class BlockingMemoryClient:
     def erase_user(self) -> int:
         """Erase all memories and records of the client's user permanently; return their number.
 
-        Memories that belong to several users stay, and so do those that other clients have not written yet. Raises
-        `InvalidInput` if the client has no user, and `Denied` if the author may not erase.
+        Memories of several users and unwritten memories of other clients stay. Raises `InvalidInput` if the client has
+        no user, and `Denied` if the author may not erase.
         """
         if not self.config.enabled:
             return 0

@@ -76,7 +76,7 @@ class Who:
 
     @property
     def visible(self) -> Filter:
-        """The memories that it may see: those of its user and those without a user; without a user all."""
+        """The memories that it may see: of its user, and without a user; all if it has no user."""
         if self.user_id is None:
             return EVERYTHING
         return Or((metadata_filter({USER: self.user_id}), metadata_filter({USER: None})))
@@ -137,7 +137,7 @@ def _over_lists(where: Filter) -> Filter:
 def reach_of(
     *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
 ) -> Reach:
-    """Return the memories visible to a retrieval: only with the scope `space` also those of other users.
+    """Return the memories visible to a retrieval. Only the scope `space` includes memories of other users.
 
     Raises `InvalidInput` if its scope needs an unknown agent or user.
     """
@@ -212,6 +212,8 @@ _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
 
 _MOST_UNRELATED = 500
 """The maximum number of passages or memories that are listed, or compared with a query besides search results."""
+_ENOUGH_LISTED, _FURTHER = 50, 16
+"""With fewer visible memories, such as among those of many users, this many times more are read to list the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +330,7 @@ def _current_first(
 
 
 def _marked(engine: Engine, items: Sequence[MemoryItem], replaced: Mapping[str, str]) -> list[MemoryItem]:
-    """Return memories with the id and time of those that replaced them."""
+    """Return memories with the id and time of their replacements."""
     later = read_sources(engine, [replaced[one.id] for one in items if one.id in replaced])
     times = {identity: item_of(source).timestamp for identity, source in later.items()}
     by = [replaced.get(one.id, "") for one in items]
@@ -367,7 +369,12 @@ class _Likeness:
 
 def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[MemoryItem]:
     """Return the memories in reach, newest first, of the memories that were stored last."""
-    visible = {one.id: one for one in _newest(engine, reach, _MOST_UNRELATED).values() if is_visible(one, reach)}
+    visible: dict[str, Source] = {}
+    for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
+        sources = _newest(engine, reach, most)
+        visible = {one.id: one for one in sources.values() if is_visible(one, reach)}
+        if len(sources) < most or len(visible) >= (limit or _ENOUGH_LISTED):
+            break
     items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
     found = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
     return _marked(engine, items, replaced_memories(engine, found))
