@@ -212,8 +212,8 @@ _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
 
 _MOST_UNRELATED = 500
 """The maximum number of passages or memories that are listed, or compared with a query besides search results."""
-_ENOUGH_LISTED, _FURTHER = 50, 16
-"""With fewer visible memories, such as among those of many users, this many times more are read to list the newest."""
+_ENOUGH_LISTED, _FURTHER = 20, 10
+"""With fewer visible memories, such as in a space of many users, this many times more are read to list the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +369,11 @@ class _Likeness:
 
 def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[MemoryItem]:
     """Return the memories in reach, newest first, of the memories that were stored last."""
+    wanted = min(limit or _ENOUGH_LISTED, engine.index.passages.count(reach))
     visible: dict[str, Source] = {}
     for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
-        sources = _newest(engine, reach, most)
-        visible = {one.id: one for one in sources.values() if is_visible(one, reach)}
-        if len(sources) < most or len(visible) >= (limit or _ENOUGH_LISTED):
+        visible = {one.id: one for one in _newest(engine, reach, most).values() if is_visible(one, reach)}
+        if len(visible) >= wanted:
             break
     items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
     found = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
