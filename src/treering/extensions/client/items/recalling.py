@@ -277,7 +277,7 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     query = LineQuery(request.query, engine.quick)
     # A memory may be replaced by one that does not answer: "I moved to Bergen last week".
     others = _unrelated(engine, question, request.reach, like, ranked, most=MAX_OTHERS) if ranked else []
-    replaced = replaced_memories(engine, ranked, others=others)
+    replaced = replaced_memories(engine, ranked, others=others, shown=request.limit)
     ordered = _current_first(engine, ranked, replaced, request)[: request.limit]
     shown = [_with_lines(item_of(one.source, one.similarity), query) for one in ordered]
     items = _marked(engine, shown, replaced)

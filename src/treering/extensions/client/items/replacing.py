@@ -23,16 +23,16 @@ _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "f
 
 
 def replaced_memories(
-    engine: Engine, found: Sequence[FoundMemory], *, others: Sequence[FoundMemory] = ()
+    engine: Engine, found: Sequence[FoundMemory], *, others: Sequence[FoundMemory] = (), shown: int = 0
 ) -> dict[str, str]:
     """Return the ids of found memories that were replaced, with the current one at the end of the chain.
 
-    `others`: memories whose texts may replace found ones, too.
+    `others`: memories whose texts may replace the first found ones, as many as are `shown`.
     """
     ids = [one.source.id for one in found]
     later = _by_links(engine.ledger, ids)
     # First among the found ones: a statement replaces only one, and should not be taken for one of the others.
-    for compared in (found, [*found, *others]) if others else (found,):
+    for compared in (found, [*found[:shown], *others]) if others else (found,):
         for old, new in _by_statements(engine, compared).items():
             if _current(later, new) != old:  # a link states the reverse
                 later.setdefault(old, new)
