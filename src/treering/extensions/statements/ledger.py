@@ -48,7 +48,7 @@ StatementLinks = tuple[StatementLink, ...]
 
 MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
-MIN_CHANCE = 0.02
+MIN_CHANCE = 0.1
 """The chance that a statement ended an earlier one, from which on it counts: a third of all pairs are below it."""
 RECENT_STATEMENTS = 24
 """The latest statements that a new one is compared with whatever they are about."""

@@ -1,7 +1,7 @@
-"""Raise turns of conversations that come back to what better turns said before them.
+"""Raise later turns about the same as better ones.
 
-People seldom repeat the words of a question when something changes: `I get the 49 to the yard`, later `Goodbye 49, Alex
-picks me up`. So the turns found lend a part of their scores to later turns about the same.
+When something changes, people seldom repeat the words of a question: `I take tram 12`, later `Alex gives me a lift
+now`. So turns lend a part of their scores to later ones that resemble them.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from treering.retrieval.tuning import TUNING
 
 
 class SaidTurn(NamedTuple):
-    """A turn, when it was said, its place in its conversation, and its score."""
+    """A turn with its time, its number in its conversation, and its score."""
 
     text: str
     at: datetime

@@ -410,24 +410,22 @@ def _rerank(
 
 
 def _with_later_turns(
-    question: Question, found: list[_ShownCandidate], reader: CandidateReader
+    question: Question, best: list[_ShownCandidate], reader: CandidateReader
 ) -> Steps[list[_ShownCandidate]]:
-    """Raise turns among the best candidates that come back to what earlier ones said."""
-    turns = [one for one in found[: TUNING.later_turns.most] if is_turn(one.head)]
+    """Raise turns among the best candidates that are about the same as earlier ones."""
+    turns = [one for one in best[: TUNING.later_turns.most] if is_turn(one.head)]
     if len(turns) < _PAIR or question.likeness is None or not asks_for_state(question.text):
-        return found
+        return best
     yield from reader.read((), [one.head for one in turns])
-    said = {
+    timed = {
         one.head.key: SaidTurn(words.text, words.locator.at, words.locator.turn, one.score)
         for one in turns
         if (words := reader.words(one.head)) and isinstance(words.locator, Turn) and words.locator.at
     }
-    if len(said) < _PAIR:
-        return found
-    raised = dict(zip(said, raised_scores(list(said.values()), question.likeness), strict=True))
-    return sorted(
-        (replace(one, score=raised.get(one.head.key, one.score)) for one in found), key=lambda one: -one.score
-    )
+    if len(timed) < _PAIR:
+        return best
+    raised = dict(zip(timed, raised_scores(list(timed.values()), question.likeness), strict=True))
+    return sorted((replace(one, score=raised.get(one.head.key, one.score)) for one in best), key=lambda one: -one.score)
 
 
 def _with_speaker(words: CandidateWords) -> str:

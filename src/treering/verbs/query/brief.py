@@ -214,8 +214,8 @@ def _current(
     )
     items: list[Object] = []
     for kind, where in selected:
-        found = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
-        items += (item for item in found if not _is_in_background(item) or may_be_stale(item))
+        stored = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
+        items += (item for item in stored if not _is_in_background(item) or may_be_stale(item))
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}

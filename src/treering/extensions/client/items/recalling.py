@@ -376,8 +376,8 @@ def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -
         if len(visible) >= wanted:
             break
     items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
-    found = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
-    return _marked(engine, items, replaced_memories(engine, found))
+    memories = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
+    return _marked(engine, items, replaced_memories(engine, memories))
 
 
 def _cosine(fused: Fused) -> float | None:
