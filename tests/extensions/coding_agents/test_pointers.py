@@ -1,12 +1,16 @@
 """A prompt gets a few pointers, once a session, or nothing."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, task
 from treering.extensions.coding_agents.pointers import pointers, subject_of
 from treering.extensions.coding_agents.shown_lines import MAX_TOKENS, HookLine, show_lines, within_budget
+from treering.extensions.discussions.operations import RECORD
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.verbs.ingest.turns import Message
 
 UPLOAD = '''\
 """Uploads of files."""
@@ -203,7 +207,17 @@ def test_matching_rules_decisions_and_work_come_first(space):
     assert all(kind.startswith("acme/") for kind in kinds[2:])
 
 
-def test_candidates_are_no_pointers(space):
+def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
+    said = Message(
+        role="user", content="Never raise the retry limit of uploads.", at=datetime(2026, 11, 30, tzinfo=UTC)
+    )
+    space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
+    first, *_ = pointers(space, "raise the retry limit of uploads")
+    statement = "Constraint: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
+    assert first.text.startswith(statement)
+
+
+def test_candidates_without_evidence_are_no_pointers(space):
     decide(space, "Cap the retry limit of uploads at five", status="candidate")
     assert not any(one.text.startswith("Decision") for one in pointers(space, "raise the retry limit of uploads"))
 

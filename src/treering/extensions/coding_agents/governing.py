@@ -17,6 +17,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.brief import statement_of
+from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
@@ -31,15 +32,21 @@ _MAX_KNOWLEDGE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class HeldRule:
-    """A rule or decision that is valid here. `note`: the state of its lines in the work tree."""
+    """A rule or decision that is valid here. `note`: the state of its lines in the work tree, or who stated it."""
 
     item: Knowledge
     note: str
 
+    @property
+    def is_only_in_files(self) -> bool:
+        """Whether it is a candidate that a file states."""
+        return self.item.status == "candidate" and not is_unconfirmed(self.item)
+
     def line_for(self, occasion: str) -> HookLine:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = self.item.kind.capitalize()
-        notes = [*([self.item.status] if self.item.status != "active" else []), *([self.note] if self.note else [])]
+        status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
+        notes = [one for one in (status, self.note) if one]
         state = f" ({'; '.join(notes)})" if notes else ""
         statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := _reason(self.item)) else ""
@@ -70,7 +77,10 @@ def file_at(call: Call, repository: Source | None, path: str) -> Source | None:
 
 
 def held_rules(call: Call) -> list[HeldRule]:
-    """Return the rules and decisions that are valid in the work tree, or stale; active ones first, then the newest."""
+    """Return the rules and decisions that are valid in the work tree, or stale.
+
+    Active ones come first, then unconfirmed ones, those of people first; the newest first among equals.
+    """
     where = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "contested", "candidate", "stale"))))
     selection = Selection(scope=ROOT, types=("knowledge",), where=where, newest=_MAX_KNOWLEDGE)
     now = time_of(call, None)
@@ -81,8 +91,12 @@ def held_rules(call: Call) -> list[HeldRule]:
     ]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
     held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
-    held.sort(key=lambda one: (one.status in ("candidate", "stale"), -one.updated_at.timestamp()))
-    return [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
+    held.sort(key=lambda one: -one.updated_at.timestamp())
+    stated = by_author(call.engine.ledger, (one for one in held if is_unconfirmed(one) and one.id not in notes))
+    others = [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
+    believed = [rule for rule in others if rule.item.status in ("active", "contested")]
+    doubtful = [rule for rule in others if rule.item.status == "stale" or rule.is_only_in_files]
+    return [*believed, *(HeldRule(one, author) for one, author in stated), *doubtful]
 
 
 def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
@@ -92,13 +106,13 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
         if one.is_exact:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
-    cited = (rule for rule in rules if rule.item.status != "candidate" and rule.rests_on(segments))
+    cited = (rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments))
     return [*islice(cited, _HOOKS.max_entries)]
 
 
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
-    return item.was_active or (is_from_file and item.status != "stale")
+    return item.was_active or is_unconfirmed(item) or (is_from_file and item.status != "stale")
 
 
 def _reason(item: Knowledge) -> str:

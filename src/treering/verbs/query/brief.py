@@ -26,6 +26,7 @@ from treering.verbs.feedback import uses
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
+from treering.verbs.query.unconfirmed import KINDS, UNCONFIRMED, by_author, is_unconfirmed, waiting_in_words
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
@@ -41,7 +42,6 @@ _MAX_COMMITS = 10
 """Commits in the answer to a question of the latest changes."""
 _PLACES = 2
 """Places of a stale entry that are shown."""
-_KINDS = ("constraint", "preference", "decision")
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "blocked", "open")
 
@@ -85,7 +85,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     altered: Altered = {}
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
-    knowledge, work, changed = _current(call, options, altered)
+    everything, work, changed = _current(call, options, altered)
+    waiting = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
+    knowledge = [item for item in everything if item.was_active]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
@@ -94,7 +96,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
-    single = [item for item in knowledge if item.kind in _KINDS and item.id not in against]
+    single = [item for item in knowledge if item.kind in KINDS and item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     held = [item for item in single if item not in stale]
     ledger = on_all_branches(call.engine.ledger)
@@ -114,6 +116,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, reasons),
+        _stated(call.engine.ledger, waiting, altered),
         _contested(call, groups, altered),
         _section("Open", work),
         _section("Stale", stale, reasons),
@@ -123,16 +126,17 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     )
     since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
+    unconfirmed = waiting_in_words(waiting)
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
 
     def fits(chosen: Sequence[BriefSection]) -> bool:
-        lines = [*card_lines(card), *_memory_lines(chosen, since, last)]
+        lines = [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)]
         return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
 
     least = {"Rules": everywhere, "Preferred": 0}
     chosen = _shortened([one for one in sections if one.entries], least, fits)
     lines = lines_within(
-        [*card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
+        [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)], origin=_ORIGIN, max_tokens=max_tokens
     )
     return BriefReport(
         verb="query",
@@ -190,14 +194,14 @@ def repository_of(call: Call, altered: Altered) -> Source | None:
 def _current(
     call: Call, options: ReadOptions, altered: Altered
 ) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
-    """Return current and stale knowledge and open work of the scope and the caller's branch.
+    """Return current, unconfirmed and stale knowledge and open work of the scope and the caller's branch.
 
     Facts are included only if they are contested. Also returns, by id of knowledge, how its lines changed in the work
     tree since they were read.
     """
-    shown = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "stale"))))
+    shown = And((Compare("kind", "in", KINDS), Compare("status", "in", ("active", "stale"))))
     selected: tuple[tuple[str, Filter], ...] = (
-        ("knowledge", Or((shown, Compare("status", "eq", "contested")))),
+        ("knowledge", Or((shown, UNCONFIRMED, Compare("status", "eq", "contested")))),
         ("work_item", Compare("status", "in", _PROGRESS)),
     )
     items: list[Object] = []
@@ -207,7 +211,7 @@ def _current(
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
     current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
-    knowledge = [item for item in current if isinstance(item, Knowledge) and item.was_active]
+    knowledge = [item for item in current if isinstance(item, Knowledge)]
     return knowledge, [item for item in current if isinstance(item, WorkItem)], changed
 
 
@@ -251,6 +255,11 @@ def _section(
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
     return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
+
+
+def _stated(ledger: Ledger, waiting: Sequence[Knowledge], altered: Altered) -> BriefSection:
+    stated = by_author(ledger, waiting, altered)
+    return _section("Stated", [item for item, _ in stated], {item.id: doubt for item, doubt in stated})
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
@@ -350,13 +359,14 @@ def _folder(one: Mapping[str, Any]) -> str:
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
 
 
-def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> Iterator[str]:
+def _memory_lines(sections: Iterable[BriefSection], unconfirmed: str, since: str, last: str) -> Iterator[str]:
     for section in sections:
         for place, entry in enumerate(section.entries):
             hidden = (
                 f" ({len(section.entries)} of {section.total} shown)" if section.total > len(section.entries) else ""
             )
             yield from labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
+    yield from labeled("Confirm", unconfirmed)
     for name, text in zip(OF_SESSIONS, (since, last), strict=True):
         yield from labeled(name, text)
 
