@@ -564,7 +564,7 @@ def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
     said = "We decided to keep sessions in SQLite because it needs no server."
     transcript(file, [("user", "Where do sessions live?"), ("assistant", said)])
     assert run(["session", "keep", "--now", str(file)]) == 0
-    assert "2 messages, 1 candidate(s) to review" in capsys.readouterr().out
+    assert "2 messages; 1 decision waits for confirmation: treering review list" in capsys.readouterr().out
     with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
         (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
     assert (decision.status, decision.payload.question) == ("candidate", said)

@@ -8,7 +8,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, title_of
 from treering.core.screening import instruction_flags
-from treering.ports.ledger import Altered, Ledger
+from treering.ports.ledger import Altered, Ledger, Selection
 from treering.verbs.scoped_ledger import whole
 
 KINDS = ("constraint", "preference", "decision")
@@ -36,6 +36,12 @@ def is_unconfirmed(item: Knowledge) -> bool:
         and bool(item.evidence_refs)
         and not instruction_flags(title_of(item))
     )
+
+
+def all_unconfirmed(ledger: Ledger) -> list[Knowledge]:
+    """Return the unconfirmed statements of a space."""
+    found = ledger.select(Selection(descend=True, types=("knowledge",), where=UNCONFIRMED), altered={})
+    return [one for one in found if isinstance(one, Knowledge) and is_unconfirmed(one)]
 
 
 def by_author(
