@@ -893,3 +893,17 @@ def test_a_decision_from_a_tag_is_stale_if_the_branch_changed_its_lines(space, c
     switch(crate, "main")
     report = add(space, crate)
     assert (report.staled, report.warnings) == ((identity,), ())
+
+
+def test_clone_that_is_behind_the_read_commit_has_changed_nothing(space, tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"retry.py": FIVE, "README.md": "# Acme\n"})
+    made.commit({"retry.py": THREE})
+    monkeypatch.chdir(made.folder)
+    add(space, made)
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    made.git("reset", "-q", "--hard", "HEAD~1")
+    assert state(space) == ("active", True, "")
+    assert "Stale" not in sections(space)
+    made.commit({"retry.py": CODE.format(limit=9)})
+    assert state(space) == ("active", False, 'changed since: retry.py:3 is now "LIMIT = 9"')

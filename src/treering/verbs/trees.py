@@ -193,10 +193,17 @@ class AskedTree:
             return ""
         if isinstance(segment.locator, Lines):
             text = _text_of(lying.data)
-            if find_lines(quote, text):
+            if find_lines(quote, text) or self._is_only_older(path, lying):
                 return ""
             return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
         return f"{CHANGED}{path} is a different file in the work tree now"
+
+    def _is_only_older(self, path: str, lying: LyingFile) -> bool:
+        """Return whether a file differs only because the work tree is behind the commit that was read."""
+        blob = self.view.changed.get(path)
+        if not (blob and self.here and self.lookup and is_blob(lying.contents, blob)):
+            return False
+        return path not in self.lookup.changed(self.here.place, self.here.commit, since=self.read_at)
 
     def _moved_to(self, path: str) -> str:
         """Return the path that a file was renamed to since its branch was read; empty if it was not."""
