@@ -248,6 +248,21 @@ def test_the_command_that_mends_a_stale_decision_does(shop):
     assert "stale-decision" not in {one["rule"] for one in findings(shop)}
 
 
+def test_change_of_lines_that_main_wrote_since_contradicts_the_decision_about_them(shop):
+    git(shop, "checkout", "-q", "main")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    shop.done("add", ".")
+    shop.done("decide", "Five retries", "--because", "src/acme/fetch.py:5", "--why", "Proxies restart slowly")
+    git(shop, "checkout", "-q", "feature")
+    change(shop, "src/acme/fetch.py", "2**attempt", "3**attempt")
+    assert findings(shop) == []
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 9")
+    (found,) = findings(shop)
+    assert (found["rule"], found["level"], found["line"]) == ("contested", "error", 5)
+    assert "'RETRY_LIMIT = 5', written since this change began" in found["reason"]
+    assert 'src/acme/fetch.py:5 is now "RETRY_LIMIT = 9". Its reason: Proxies restart slowly.' in found["reason"]
+
+
 def test_lines_that_only_moved_make_nothing_stale(shop):
     shop.done("init")
     shop.done("ingest", ".")

@@ -11,6 +11,7 @@ from treering.core.fencing import without_recalled
 from treering.extensions.discussions.operations import RECORD
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.ingest.turns import Message
+from treering.verbs.query.branch_edits import EDITED
 
 
 def brief(space, scope="/", **options):
@@ -315,10 +316,10 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     ("text", "shown"),
     [
         ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered"]}),
-        ("a = 2\n", {"Stale": ['Anvils are numbered (changed since: acme/app.py:1 is now "a = 2")']}),
+        ("a = 2\n", {"Decided": [f'Anvils are numbered ({EDITED}acme/app.py:1 is now "a = 2")']}),
         (
             "def number(): ...\n",
-            {"Stale": ["Anvils are numbered (changed since: these lines of acme/app.py are gone)"]},
+            {"Decided": [f"Anvils are numbered ({EDITED}these lines of acme/app.py are gone)"]},
         ),
     ],
 )

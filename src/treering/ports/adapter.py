@@ -311,6 +311,13 @@ class TreeLookup(Protocol):
         """Return the paths that a commit changes since its history left another one; none if unknown."""
         ...
 
+    def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
+        """Return a file where the history of a work tree left that of a commit, and as it is at that commit.
+
+        `None` if the file is not text at both, or they cannot be read.
+        """
+        ...
+
     def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
         """Return by its path at a commit the path of each file that was renamed since; none if unknown.
 

@@ -169,7 +169,7 @@ class AskedTree:
     def _lost(self, head: Head, segment: Segment, quote: str) -> str:
         """Return the note of lines that the tree lost: their replacement if they were edited and the file is here."""
         path, lying = self._current_file(head)
-        text = _text_of(lying.data) if lying and lying.data is not None else ""
+        text = text_of(lying.data) if lying and lying.data is not None else ""
         return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
 
     def _current_file(self, head: Head) -> tuple[str, LyingFile | None]:
@@ -192,7 +192,7 @@ class AskedTree:
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
-            text = _text_of(lying.data)
+            text = text_of(lying.data)
             if find_lines(quote, text) or self._is_only_older(path, lying):
                 return ""
             return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
@@ -420,7 +420,8 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
-def _text_of(data: bytes) -> str:
+def text_of(data: bytes) -> str:
+    """Return the text of a file as readings store it: without secrets."""
     return redact(data.decode("utf-8", "replace").replace("\r\n", "\n")).text
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, task
+from treering.extensions.coding_agents.before_edit import lines_before_edit
+from treering.extensions.coding_agents.edits import FileEdit
 from treering.extensions.coding_agents.pointers import pointers, subject_of
 from treering.extensions.coding_agents.shown_lines import MAX_TOKENS, HookLine, show_lines, within_budget
 from treering.extensions.discussions.operations import RECORD
@@ -215,6 +217,28 @@ def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
     first, *_ = pointers(space, "raise the retry limit of uploads")
     statement = "Constraint: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
     assert first.text.startswith(statement)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_prompt_names_the_decision_that_the_branch_contradicts(tmp_path, is_read):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"acme/limits.py": "RETRY_LIMIT = 5\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(scratch.folder)})
+        space = opened.asked_from(scratch.folder)
+        space.decide("The retry limit is five", because=["acme/limits.py:1"], why="Proxies restart slowly")
+        scratch.git("checkout", "-q", "-b", "unlimited")
+        scratch.commit({"acme/limits.py": "RETRY_LIMIT = None\n"})
+        if is_read:
+            opened.ingest("repo", input={"path": str(scratch.folder)})
+        line, *_ = pointers(space, "remove the retry limit everywhere")
+        (before,) = lines_before_edit(space, [FileEdit("acme/limits.py")], scratch.folder)
+    contradicted = (
+        'Decision: The retry limit is five (this branch changed what it states: acme/limits.py:1 is now "RETRY_LIMIT = '
+        'None") – why: Proxies restart slowly'
+    )
+    assert line.text.startswith(contradicted)
+    assert before.text.startswith(contradicted)
 
 
 def test_candidates_without_evidence_are_no_pointers(space):

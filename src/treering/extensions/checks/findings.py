@@ -30,9 +30,11 @@ from treering.extensions.records.statements import states_by_name, withdrawn_as
 from treering.ports.format import is_prose_file
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
+from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
 from treering.verbs.ingest.segments import places_now
+from treering.verbs.query.branch_edits import reason_of
 
 if TYPE_CHECKING:
     from treering.extensions.wiki.kept_wikis import CitingPage
@@ -170,6 +172,7 @@ def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFind
     findings = [
         *_stale(checked),
         *_contested(checked),
+        *_edited_on_both_sides(checked),
         *_named_and_gone(checked),
         *pages,
         *_closes(checked),
@@ -210,6 +213,8 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
             reason = f"The change marks {named(at[0])} as {how}."
             yield finding("withdrawn", at, title, reason, _mend(belief, at) if belief.id else "", belief.id)
         else:
+            known = one_line(reason_of(belief.item), most=_QUOTED)
+            whys = f"{whys} Its reason: {known}." if known else whys
             yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
         fallen[belief.item.id] = (at, title)
     yield from _derived(checked, fallen)
@@ -279,6 +284,26 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
                     rivals = f"{belief.record or f'the memory ({belief.id})'} states {_quoted(_statement(rival))}"
                     reason = f"The change states {_quoted(_statement(item))}, but {rivals}."
                     yield finding("contested", at, rival.title, reason, _mend(belief, at), belief.id)
+
+
+def _edited_on_both_sides(checked: Checked) -> Iterator[CheckFinding]:
+    """Yield the knowledge about lines that were written since the change began, and that it edits differently."""
+    change = checked.change
+    for belief in checked.beliefs:
+        for proof in belief.proofs if belief.item.status == "active" else ():
+            file = change.by_old_path.get(proof.path)
+            fork, ours = (change.text(file.old), change.text(file.new)) if file and file.new else (None, None)
+            quote = proof.segment.excerpt
+            if file is None or fork is None or ours is None or quote in fork:
+                continue
+            theirs = change.text_at_target(proof.path) or ""
+            if is_edit_of(quote, fork=fork, theirs=theirs, ours=ours):
+                at = checked.line_of(proof)
+                why = f" Its reason: {one_line(known, most=_QUOTED)}." if (known := reason_of(belief.item)) else ""
+                fate = fate_of_lines(file.change.path, theirs, quote, ours)
+                reason = f"It states {_quoted(quote)}, written since this change began, but {fate}.{why}"
+                yield finding("contested", at, belief.item.title, reason, _mend(belief, at), belief.id)
+                break
 
 
 def _in_scope(item: Knowledge, scope: str) -> Knowledge:

@@ -6,7 +6,7 @@ from itertools import islice
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
-from treering.core.objects import Constraint, Decision, Knowledge, Source
+from treering.core.objects import Knowledge, Source
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.named_places import NamedPlace
@@ -16,7 +16,8 @@ from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
-from treering.verbs.query.brief import statement_of
+from treering.verbs.query.branch_edits import edited_on_branch, reason_of
+from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
@@ -49,7 +50,7 @@ class HeldRule:
         notes = [one for one in (status, self.note) if one]
         state = f" ({'; '.join(notes)})" if notes else ""
         statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
-        why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := _reason(self.item)) else ""
+        why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
         return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{state}{why}  {self.item.id}")
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
@@ -90,7 +91,9 @@ def held_rules(call: Call) -> list[HeldRule]:
         if isinstance(item, Knowledge) and _is_shown(item) and not is_over(item, now=now)
     ]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
-    held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
+    edited = edited_on_branch(call, repository_of(call, {}), found, notes)
+    notes = {**notes, **edited}
+    held = [one for one in found if one.id in edited or notes.get(one.id, CHANGED).startswith(CHANGED)]
     held.sort(key=lambda one: -one.updated_at.timestamp())
     stated = by_author(call.engine.ledger, (one for one in held if is_unconfirmed(one) and one.id not in notes))
     others = [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
@@ -113,11 +116,3 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
     return item.was_active or is_unconfirmed(item) or (is_from_file and item.status != "stale")
-
-
-def _reason(item: Knowledge) -> str:
-    """Return the recorded reason of a decision or rule."""
-    match item.payload:
-        case Decision(rationale=reason) | Constraint(violation_impact=reason):
-            return reason
-    return ""

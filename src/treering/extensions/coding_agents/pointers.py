@@ -8,7 +8,7 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
-from treering.extensions.coding_agents.governing import call_on, rules_citing
+from treering.extensions.coding_agents.governing import HeldRule, call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
     NamedPlace,
     NamedPlaces,
@@ -31,6 +31,8 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
+from treering.verbs.query.branch_edits import edited_on_branch
+from treering.verbs.query.brief import repository_of
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
@@ -109,12 +111,16 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
     found = space.query("search", ROOT, {"text": asked}, _MEMORY)
+    edited = _edited_rules(space, found.hits)
     entries = [
         hit
-        for hit in _current(found.hits)
-        if _is_entry(hit) and WEAK not in hit.flags and (_is_about(hit, subject, names) or _has_title(hit, words))
+        for hit in found.hits
+        if (hit.object_id in edited or _is_current(hit))
+        and _is_entry(hit)
+        and WEAK not in hit.flags
+        and (_is_about(hit, subject, names) or _has_title(hit, words))
     ]
-    known = [*_entries(space, entries), *_commands(found.commands if asks(asked) else ())]
+    known = [*_entries(space, entries, edited), *_commands(found.commands if asks(asked) else ())]
     if not has_subject:
         return known
     call = call_on(space)
@@ -138,8 +144,8 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     subject, names = subject_of(text), names_in(text)
     if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.match(text)):
         return []
-    hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
-    files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
+    hits = space.query("search", ROOT, {"text": text}, _FILES).hits
+    files = [hit for hit in hits if _is_current(hit) and hit.first_line and not _is_beside_code(hit, subject)]
     if not ids:
         return _answering(files, subject, names) or _requested(files, text, subject)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
@@ -147,9 +153,20 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
 
 
-def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
-    """Return the current and stale hits."""
-    return [hit for hit in hits if hit.current or _is_stale(hit)]
+def _is_current(hit: ShownHit) -> bool:
+    """Return whether a hit is current or stale, and not of another branch."""
+    return hit.current or _is_stale(hit)
+
+
+def _edited_rules(space: Space, hits: Iterable[ShownHit]) -> dict[str, HeldRule]:
+    """Return by id the knowledge among hits that the branch of the work tree contradicts."""
+    notes = {hit.object_id: hit.note for hit in hits if hit.type == "knowledge" and hit.note}
+    if not notes:
+        return {}
+    call = call_on(space)
+    items = [item for one in notes if isinstance(item := space.engine.ledger.get(one), Knowledge)]
+    edited = edited_on_branch(call, repository_of(call, {}), items, notes)
+    return {item.id: HeldRule(item, edited[item.id]) for item in items if item.id in edited}
 
 
 def _commands(commands: Sequence[str]) -> Iterator[HookLine]:
@@ -232,7 +249,7 @@ def _held(hit: ShownHit) -> str:
     return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
 
 
-def _entries(space: Space, hits: Sequence[ShownHit]) -> Iterator[HookLine]:
+def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRule]) -> Iterator[HookLine]:
     doubtful = (space.engine.ledger.get(hit.object_id) for hit in hits if hit.status in _DOUBTFUL)
     items = {item.id: item for item in doubtful if isinstance(item, Knowledge)}
     authors = by_author(space.engine.ledger, filter(is_unconfirmed, items.values()))
@@ -241,6 +258,9 @@ def _entries(space: Space, hits: Sequence[ShownHit]) -> Iterator[HookLine]:
         hit for hit in hits if hit.object_id not in items or items[hit.object_id].was_active or hit.object_id in notes
     )
     for hit in islice(shown, _HOOKS.max_entries):
+        if hit.object_id in edited:
+            yield edited[hit.object_id].line_for("prompt")
+            continue
         status = "stale" if _is_stale(hit) else hit.status
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
         text = f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}"

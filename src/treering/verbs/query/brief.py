@@ -23,6 +23,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.evidence.cited import lost_places
 from treering.verbs.feedback import uses
+from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_of
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
@@ -85,13 +86,14 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     altered: Altered = {}
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
-    everything, work, changed = _current(call, options, altered)
+    everything, work, changed, edited = _current(call, options, repository, altered)
     waiting = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
     knowledge = [item for item in everything if item.was_active]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
+    knowledge.sort(key=lambda item: item.id not in edited)
     work = [item for item in work if branch.shows(item)]
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
     groups = contradictions(knowledge)
@@ -112,6 +114,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
         # Only knowledge with other evidence remains current.
         reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
+    reasons = {**reasons, **edited}
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
@@ -192,12 +195,12 @@ def repository_of(call: Call, altered: Altered) -> Source | None:
 
 
 def _current(
-    call: Call, options: ReadOptions, altered: Altered
-) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
+    call: Call, options: ReadOptions, repository: Source | None, altered: Altered
+) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str], Mapping[str, str]]:
     """Return current, unconfirmed and stale knowledge and open work of the scope and the caller's branch.
 
     Facts are included only if they are contested. Also returns, by id of knowledge, how its lines changed in the work
-    tree since they were read.
+    tree since they were read, and how the branch itself changed them.
     """
     shown = And((Compare("kind", "in", KINDS), Compare("status", "in", ("active", "stale"))))
     selected: tuple[tuple[str, Filter], ...] = (
@@ -209,10 +212,13 @@ def _current(
         items += call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
-    changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
-    current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
+    known = (item for item in items if isinstance(item, Knowledge) and item.kind in KINDS)
+    edited = edited_on_branch(call, repository, known, notes)
+    changed = {one: note for one, note in notes.items() if note.startswith(CHANGED) and one not in edited}
+    shown_notes = changed.keys() | edited.keys()
+    current = [item for item in items if not (item.id in notes.keys() - shown_notes or is_over(item, now=now))]
     knowledge = [item for item in current if isinstance(item, Knowledge)]
-    return knowledge, [item for item in current if isinstance(item, WorkItem)], changed
+    return knowledge, [item for item in current if isinstance(item, WorkItem)], changed, edited
 
 
 def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
@@ -254,7 +260,11 @@ def _section(
 
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
-    return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
+    if not doubt:
+        return statement_of(item)
+    reason = reason_of(item) if doubt.startswith(EDITED) and isinstance(item, Knowledge) else ""
+    why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if reason else ""
+    return f"{statement_of(item)} ({doubt}){why}"
 
 
 def _stated(ledger: Ledger, waiting: Sequence[Knowledge], altered: Altered) -> BriefSection:

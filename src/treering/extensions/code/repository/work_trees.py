@@ -70,6 +70,17 @@ class RepositoryTrees:
             self._changed[key] = frozenset(paths)
         return self._changed[key]
 
+    def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
+        """Return a file where the history of a work tree left that of a commit, and as it is at that commit."""
+
+        def read(repository: RepositoryContents) -> tuple[str, str] | None:
+            fork = repository.merge_base(since, tree.commit)
+            texts = [decode(repository.text(commit, path)) for commit in (fork, since) if commit]
+            both = [one.text.replace("\r\n", "\n") for one in texts if one]
+            return (both[0], both[1]) if len(both) > 1 else None
+
+        return self._compared(str(tree.top), read)
+
     def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
         """Return by its path at a commit the path of each file that was renamed since."""
         renames = self._compared(str(tree.top), lambda repository: repository.renames_in_work_tree(since))
