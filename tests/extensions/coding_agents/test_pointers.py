@@ -86,6 +86,23 @@ def test_two_words_of_a_long_prompt_are_chance(space):
     assert pointers(space, asked) == []
 
 
+@pytest.mark.parametrize("prompt", ["ok, do it. Retry the upload of a file", "Yes, raise that and retry each upload"])
+def test_answer_about_an_earlier_message_gets_no_places_of_a_search(space, prompt):
+    assert pointers(space, "Retry the upload of a file")
+    assert pointers(space, prompt) == []
+    assert pointers(space, f"{prompt} in retry_upload")
+
+
+def test_script_of_a_forge_is_no_place_for_code(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    script = "VOUCHER_LIMIT = 200\n\ndef check_voucher_limit():\n    return VOUCHER_LIMIT\n"
+    scratch.commit({".github/scripts/cli.py": script, "acme/shop.py": "def total(order):\n    return order.sum\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        assert pointers(space, "why is the limit of a voucher ignored?") == []
+        assert pointers(space, "why does the github script ignore the voucher limit?")
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     scratch = Scratch(tmp_path_factory.mktemp("shop") / "shop")

@@ -69,9 +69,17 @@ _WORD = re.compile(r"\w+")
 _MIN_TITLE_WORDS = 4
 """Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
 _BESIDE_CODE = re.compile(
-    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$", re.IGNORECASE
+    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$"
+    r"|(?:^|/)\.(?:github|gitlab|circleci)/",
+    re.IGNORECASE,
 )
 """Files that share words with prompts about code by chance."""
+_GOES_ON = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|yep|yeah|sure|right|great|good|perfect|fine|go ahead)\b"
+    r"(?:\W+\w+){0,4}?\W+(?:it|that|this|them)|do (?:it|that|so))\b",
+    re.IGNORECASE,
+)
+"""The beginning of an answer, such as `ok, do it`: its subject is in an earlier message."""
 _REQUEST = re.compile(
     r"\W*(?:\w+\W+){0,3}?(?:adds?|allow|implement|introduce|let|make|new|supports?|want)\b", re.IGNORECASE
 )
@@ -141,6 +149,8 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     Next to a named file, other files must have half of the rest of the prompt.
     """
     text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
+    if not ids and _GOES_ON.match(text):
+        return []
     subject, names = subject_of(text), names_in(text)
     if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.match(text)):
         return []
@@ -218,7 +228,7 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
 
 
 def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
-    """Return whether a hit is a form for contributors or a style sheet, and the prompt has no term of its path."""
+    """Return whether a hit is a style sheet, or a form or script of a forge, and the prompt has no term of its path."""
     path = hit.place.rpartition("#L")[0]
     return bool(_BESIDE_CODE.search(path)) and subject.isdisjoint(telling_terms(path))
 

@@ -290,7 +290,7 @@ def _written(report: WriteReport) -> str:
     if places:
         parts.append(f"Based on {places}.")
     if report.candidates:
-        parts.append("To confirm: mode promote, if the user agrees; the user: treering review list.")
+        parts.append("To confirm it with evidence: mode promote, if the user agrees; the user: treering review list.")
     for word in ("staled", "contested", "possible_duplicates"):
         ids = getattr(report, word)
         if ids:
