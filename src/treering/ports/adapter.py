@@ -312,9 +312,9 @@ class TreeLookup(Protocol):
         ...
 
     def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
-        """Return a file where the history of a work tree left that of a commit, and as it is at that commit.
+        """Return the text of a file at the fork of a work tree and a commit, and at this commit.
 
-        `None` if the file is not text at both, or they cannot be read.
+        The fork is the last commit that both histories have. `None` if the file is not text at both.
         """
         ...
 

@@ -149,7 +149,7 @@ class BranchChange:
             self._texts[entry.blob] = None if data is None else _text(data)
 
     def text_at_target(self, path: str) -> str | None:
-        """Return a text where the change goes to, or `None` if it is the same as before the change, or unreadable."""
+        """Return a file at the target of the change; `None` if it is the same as before the change, or unreadable."""
         blob = self.blob_at(self.target, path)
         if not blob or self.target == self.base or blob == self.by_old_path[path].old:
             return None

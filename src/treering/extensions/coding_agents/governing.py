@@ -80,7 +80,7 @@ def file_at(call: Call, repository: Source | None, path: str) -> Source | None:
 def held_rules(call: Call) -> list[HeldRule]:
     """Return the rules and decisions that are valid in the work tree, or stale.
 
-    Active ones come first, then unconfirmed ones, those of people first; the newest first among equals.
+    Active ones come first, then statements of people to confirm, then statements of agents; each with the newest first.
     """
     where = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "contested", "candidate", "stale"))))
     selection = Selection(scope=ROOT, types=("knowledge",), where=where, newest=_MAX_KNOWLEDGE)

@@ -220,7 +220,7 @@ def render_proposals(
 
 
 def _candidates(ledger: Ledger) -> tuple[list[Knowledge], list[Knowledge]]:
-    """Return statements of people and agents to confirm, and those of files, without facts, which need none."""
+    """Return statements of people and agents to confirm, and candidates of files, except facts, which need none."""
     where = Compare("status", "eq", "candidate")
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
     candidates = [one for one in items if isinstance(one, Knowledge) and not (one.kind == "fact" and one.is_only_read)]

@@ -45,11 +45,11 @@ def edited_on_branch(
         segments=tuple({(ref.source_id, ref.segment_id) for _, ref in refs}),
         vanished=True,
     )
-    (found,) = on_all_branches(call.engine.ledger).read([request])
+    (evidence,) = on_all_branches(call.engine.ledger).read([request])
     texts: dict[str, tuple[str, str, str] | None] = {}
     edited: dict[str, str] = {}
     for item, ref in refs:
-        head, segment = found.heads.get(ref.source_id), found.segments.get((ref.source_id, ref.segment_id))
+        head, segment = evidence.heads.get(ref.source_id), evidence.segments.get((ref.source_id, ref.segment_id))
         if head is None or segment is None or not tree.view.has(head.origin):
             continue
         path = tree.view.path(head.origin)

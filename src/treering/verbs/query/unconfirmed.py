@@ -1,4 +1,4 @@
-"""Statements of people and agents that nobody has confirmed yet: candidates with evidence that no file states."""
+"""Unconfirmed statements of people and agents: candidates with evidence that no file states."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +40,14 @@ def is_unconfirmed(item: Knowledge) -> bool:
 
 def all_unconfirmed(ledger: Ledger) -> list[Knowledge]:
     """Return the unconfirmed statements of a space."""
-    found = ledger.select(Selection(descend=True, types=("knowledge",), where=UNCONFIRMED), altered={})
-    return [one for one in found if isinstance(one, Knowledge) and is_unconfirmed(one)]
+    items = ledger.select(Selection(descend=True, types=("knowledge",), where=UNCONFIRMED), altered={})
+    return [one for one in items if isinstance(one, Knowledge) and is_unconfirmed(one)]
 
 
 def by_author(
     ledger: Ledger, items: Iterable[Knowledge], altered: Altered | None = None
 ) -> list[tuple[Knowledge, str]]:
-    """Return unconfirmed statements, each with its author and day in words; those of people first, then the newest."""
+    """Return unconfirmed statements, each with its author and day in words: people first, then the newest."""
     waiting = sorted(items, key=lambda one: -one.updated_at.timestamp())
     places = [(ref.source_id, ref.segment_id) for item in waiting for ref in item.evidence_refs]
     # Conversations have scopes of their own.
@@ -67,8 +67,8 @@ def waiting_in_words(items: Sequence[Knowledge]) -> str:
 
 def _author(item: Knowledge, segments: Mapping[tuple[str, str], Segment]) -> tuple[bool, str]:
     """Return whether a person made a statement, and who made it on which day, in words."""
-    found = (segments.get((ref.source_id, ref.segment_id)) for ref in item.evidence_refs)
-    turns = [one.locator for one in found if one and isinstance(one.locator, Turn)]
+    cited = (segments.get((ref.source_id, ref.segment_id)) for ref in item.evidence_refs)
+    turns = [one.locator for one in cited if one and isinstance(one.locator, Turn)]
     turn = min(turns, key=lambda one: not _is_by_person(one), default=None)
     is_persons = _is_by_person(turn) if turn else item.origin_channel == _PERSON
     at = turn.at if turn and turn.at else item.created_at

@@ -71,7 +71,7 @@ class RepositoryTrees:
         return self._changed[key]
 
     def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
-        """Return a file where the history of a work tree left that of a commit, and as it is at that commit."""
+        """Return the text of a file at the fork of a work tree and a commit, and at this commit."""
 
         def read(repository: RepositoryContents) -> tuple[str, str] | None:
             fork = repository.merge_base(since, tree.commit)
