@@ -30,6 +30,10 @@ from treering.verbs.query.code_links import CodeNeighbour, CodeStart
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
+_OF_FILE, _UNRELATED = 1, 4
+"""Distances of a rule from an edit."""
+_MAX_SUBJECT_CHARS = 20_000
+"""Of a file that is only read, for its terms."""
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
@@ -71,19 +75,19 @@ def _governing(
     whole_file = {source.id if source else "": frozenset[str]()}
     subject = _Subject.of(edit, source)
 
-    def nearness(rule: HeldRule) -> int:
-        """Return 0 for knowledge about the symbols, to 3; 4 for none about the file."""
+    def distance(rule: HeldRule) -> int:
+        """Return 0 for knowledge about the symbols, 1 for the file, and more for its folders and its subject."""
         is_near = (
             any(rule.rests_on(one) for one in places),
             rule.rests_on(whole_file) or _is_named(edit.path, rule.item),
             applies_to(scope_of(rule.item), edit.path) and not (rule.is_only_in_files and not subject.has(rule.item)),
             not scope_of(rule.item) and not rule.is_only_in_files and subject.has(rule.item),
         )
-        return is_near.index(True) if True in is_near else len(is_near)
+        return is_near.index(True) if True in is_near else _UNRELATED
 
-    near = [(nearness(rule), rule) for rule in rules]
-    near = sorted((one for one in near if one[0] < 4), key=lambda one: (_doubt(one[1]), one[0]))
-    return [(rule, rule.line_for(edit.path if level < 2 else "edit")) for level, rule in near]
+    near = [(_doubt(rule), far, rule) for rule in rules if (far := distance(rule)) < _UNRELATED]
+    near.sort(key=lambda one: one[:2])
+    return [(rule, rule.line_for(edit.path if far <= _OF_FILE else "edit")) for _, far, rule in near]
 
 
 def _doubt(rule: HeldRule) -> int:
@@ -98,7 +102,7 @@ class _Subject:
     """Terms of the names of the file and its folder."""
     text: str
     """The edit and the file."""
-    edited: frozenset[str]
+    terms_of_edit: frozenset[str]
     """Terms of the edit, or of the file if only it is known."""
 
     @classmethod
@@ -108,13 +112,14 @@ class _Subject:
         changes = [edit.content or "", *(text for one in edit.changes for text in (one.before, one.after))]
         file = "\n".join(segment.excerpt for segment in source.segments) if source else ""
         change = "\n".join(changes)
+        changed = (change if change.strip() else file)[:_MAX_SUBJECT_CHARS]
         terms = frozenset(telling_terms(" ".join(names)))
-        return cls(terms, f"{change}\n{file}", frozenset(telling_terms(change if change.strip() else file)))
+        return cls(terms, f"{change}\n{file}", frozenset(telling_terms(changed)))
 
     def has(self, item: Knowledge) -> bool:
         """Return whether a rule names the file, its folder or something in it, or shares terms with the edit."""
         terms = frozenset(telling_terms(item.title))
-        is_about_edit = len(terms & self.edited) >= _HOOKS.min_shared_terms
+        is_about_edit = len(terms & self.terms_of_edit) >= _HOOKS.min_shared_terms
         return is_about_edit or bool(terms & self.terms) or any(name in self.text for name in names_in(item.title))
 
 

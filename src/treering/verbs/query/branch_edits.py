@@ -13,7 +13,7 @@ from treering.verbs.trees import CHANGED, REPLACED, text_of
 EDITED = "this branch changed what it states: "
 """The beginning of a note about such a statement."""
 _MAX_FILES = 10
-"""Files that are compared; each takes three git processes."""
+"""Files that are compared; each takes two git processes."""
 
 
 def edited_on_branch(

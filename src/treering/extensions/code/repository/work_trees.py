@@ -28,6 +28,7 @@ class RepositoryTrees:
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
     _changed: dict[tuple[str, str, str], Collection[str]] = field(default_factory=dict)
+    _forks: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _opened: dict[str, RepositoryContents] = field(default_factory=dict)
     """The repository of the last comparison, because opening one costs as much as a comparison."""
 
@@ -74,7 +75,9 @@ class RepositoryTrees:
         """Return the text of a file at the fork of a work tree and a commit, and at this commit."""
 
         def read(repository: RepositoryContents) -> tuple[str, str] | None:
-            fork = repository.merge_base(since, tree.commit)
+            if (sides := (since, tree.commit)) not in self._forks:
+                self._forks[sides] = repository.merge_base(*sides)
+            fork = self._forks[sides]
             texts = [decode(repository.text(commit, path)) for commit in (fork, since) if commit]
             both = [one.text.replace("\r\n", "\n") for one in texts if one]
             return (both[0], both[1]) if len(both) > 1 else None
