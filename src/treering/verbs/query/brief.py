@@ -87,7 +87,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
     everything, work, changed, edited = _current(call, options, repository, altered)
-    waiting = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
+    to_confirm = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
     knowledge = [item for item in everything if item.was_active]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
@@ -119,7 +119,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, reasons),
-        _stated(call.engine.ledger, waiting, altered),
+        _stated(call.engine.ledger, to_confirm, altered),
         _contested(call, groups, altered),
         _section("Open", work),
         _section("Stale", stale, reasons),
@@ -129,7 +129,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     )
     since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
-    unconfirmed = waiting_in_words(waiting)
+    unconfirmed = waiting_in_words(to_confirm)
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
 
     def fits(chosen: Sequence[BriefSection]) -> bool:
@@ -267,8 +267,8 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     return f"{statement_of(item)} ({doubt}){why}"
 
 
-def _stated(ledger: Ledger, waiting: Sequence[Knowledge], altered: Altered) -> BriefSection:
-    stated = by_author(ledger, waiting, altered)
+def _stated(ledger: Ledger, items: Sequence[Knowledge], altered: Altered) -> BriefSection:
+    stated = by_author(ledger, items, altered)
     return _section("Stated", [item for item, _ in stated], {item.id: doubt for item, doubt in stated})
 
 
