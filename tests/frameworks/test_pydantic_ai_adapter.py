@@ -10,6 +10,7 @@ from pydantic_ai.exceptions import CallDeferred
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
@@ -243,3 +244,55 @@ async def test_an_agent_that_is_described_in_a_file_gets_its_memory():
             {"model": "test", "capabilities": [{"TreeringMemory": {"banana": 1}}]},
             custom_capability_types=[TreeringMemory],
         )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, {"Rex", "shared"}), ({"scope": "user"}, {"Rex"}), ({"scope": "lineage"}, {"shared"})],
+    ids=["default", "user", "lineage"],
+)
+async def test_memories_of_a_user_are_recalled_across_sessions(options, expected):
+    async with asynchronous(user_id="mira") as client:
+        await client.store("my dog is called Rex", {"session_id": "march"})
+        await client.store("my dog is shared", {"user_id": None})
+        await client.store("my dog is called Bello", {"session_id": "march", "user_id": "oskar"})
+        script = Script(ToolCallPart("retrieve_memory", {"query": "what is my dog called"}))
+        capability = TreeringMemory(client, session_id="june", recall=True, **options)
+        result = await Agent(script.model, capabilities=[capability]).run("what is my dog called?")
+        [returned] = parts_of(result.all_messages(), ToolReturnPart)
+        for shown in (script.prompts(0)[0], str(returned.content)):
+            assert {word for word in ("Rex", "shared", "Bello") if word in shown} == expected
+
+
+async def test_nested_loop_of_a_user_recalls_its_own_memories():
+    async with asynchronous(user_id="mira") as client:
+        loop = client.create_nested_context("june", "loop")
+        await client.store("my dog is called Rex", {"session_id": loop.session_id})
+        script = Script()
+        capability = TreeringMemory(client, session_id=loop.session_id, recall=True)
+        await Agent(script.model, capabilities=[capability]).run("what is my dog called?")
+        assert "Rex" in script.prompts(0)[0]
+
+
+async def test_agent_described_in_a_file_has_a_user():
+    memory = TreeringMemory.from_spec(config={"backend": "in_memory"}, user_id="mira", scope="user")
+    assert (memory.client.user_id, memory.scope) == ("mira", "user")
+    await memory.client.aclose()
+
+
+async def test_model_corrects_an_invalid_filter(client):
+    await client.store("my dog is called Rex")
+    wrong, right = (
+        ToolCallPart("retrieve_memory", {"query": "my dog", "filters": filters})
+        for filters in ({"topic": {"regex": "."}}, {"topic": None})
+    )
+    script = Script(wrong, right)
+    result = await Agent(script.model, capabilities=[TreeringMemory(client)]).run("what is my dog called?")
+    refused, found = (str(part.content) for part in script_results(result))
+    assert "Unknown operator 'regex'" in refused
+    assert "Rex" in found
+
+
+def script_results(result):
+    """Return the answers of the tools; a request to try again is a part of another kind in some versions."""
+    return parts_of(result.all_messages(), (ToolReturnPart, RetryPromptPart))

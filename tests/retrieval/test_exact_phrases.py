@@ -26,8 +26,8 @@ def test_search_finds_pasted_message_first(space):
     assert first_path(space, MESSAGE).endswith("serve.py")
 
 
-def test_search_finds_quoted_phrase_first(space):
-    assert first_path(space, 'context where "not finalized"').endswith("serve.py")
+def test_search_finds_quoted_message_first(space):
+    assert first_path(space, f'"{MESSAGE}"').endswith("serve.py")
 
 
 def test_search_shows_phrase_in_explanation(space):

@@ -118,7 +118,14 @@ def test_documentation_answers_jobs_and_past_decisions(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["run", "Fix the retry of uploads", "test_upload fails with a timeout", "why does the parser return None"]
+    "text",
+    [
+        "run",
+        "Fix the retry of uploads",
+        "test_upload fails with a timeout",
+        "why does the parser return None",
+        "Uploads fail after a timeout\nHow can I find out why?",
+    ],
 )
 def test_code_answers_tasks_and_behaviour(text):
     assert not asks_how_to(text)

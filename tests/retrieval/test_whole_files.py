@@ -69,12 +69,6 @@ def test_section_titled_as_asked_comes_first():
     assert ranked(0.8, 0.75, heads=heads, question="how does the engine start")[0].key == 1
 
 
-def test_documentation_comes_first_if_code_answers_little():
-    heads = {0: head(0, "docs/notes.md", "documentation"), 1: head(1, "src/rotor.py")}
-    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.9})[0].key == 1
-    assert ranked(0.8, 0.75, heads=heads, words={0: 1.0, 1: 0.1})[0].key == 0
-
-
 @pytest.mark.parametrize(
     ("question", "role"),
     [
@@ -181,7 +175,7 @@ def test_commits_do_not_count_against_messages():
     assert ranked(0.9, 0.8, 0.2, heads=heads, commits=commits)[0].key == 0
 
 
-def test_guides_come_before_code_for_chores():
+def test_guides_and_commands_come_before_code_for_chores():
     heads = {
         0: head(0, "src/run.py", heading="run_tests"),
         1: head(1, "docs/design.md", "documentation"),
@@ -192,7 +186,8 @@ def test_guides_come_before_code_for_chores():
     hits = [Fused(key, score, {}) for key, score in enumerate((0.9, 0.85, 0.8, 0.8, 0.9))]
     scores, terms = {hit.key: hit.score for hit in hits}, query_words("how do I run the tests")
     found = rank_in_files(hits, heads, terms, own_scores=scores, commits={}, chore=True)
-    assert [hit.key for hit in found] == [3, 2, 0, 4, 1]
+    assert {hit.key for hit in found[:2]} == {2, 3}
+    assert [hit.key for hit in found[2:]] == [0, 4, 1]
 
 
 def test_guide_of_an_example_is_no_guide_for_chores():
@@ -200,8 +195,3 @@ def test_guide_of_an_example_is_no_guide_for_chores():
     hits = [Fused(0, 0.9, {}), Fused(1, 0.8, {})]
     found = rank_in_files(hits, heads, query_words("release"), own_scores={0: 0.9, 1: 0.8}, commits={}, chore=True)
     assert found[0].key == 1
-
-
-def test_page_of_a_module_comes_after_its_code():
-    page = PassageHead(0, "node:1", "", "node", "module", "/", "prose", "src", "", "repo:x", NO_PLACE)
-    assert ranked(0.9, 0.8, heads={0: page, 1: head(1, "src/upload.py")})[0].key == 1

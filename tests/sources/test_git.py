@@ -1,3 +1,4 @@
+import hashlib
 import os
 import stat
 import subprocess
@@ -14,7 +15,9 @@ from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
 from treering.extensions.code.repository.change_statistics import changed_together, often_changed, telling_commits
 from treering.extensions.code.repository.contents import RepositoryContents, TreeChange, TreeEntry
 from treering.ports.runtime import interruptible
+from treering.sources.git.process import run_git
 from treering.sources.git.repository import without_credentials
+from treering.system.git_start import isolated_environment
 
 
 @pytest.fixture
@@ -459,3 +462,11 @@ def test_git_ends_with_the_work_it_is_for(scratch, tmp_path, monkeypatch):
         repository.head()
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
+
+
+def test_git_gets_all_of_a_large_input_however_slowly_it_reads(tmp_path, monkeypatch):
+    monkeypatch.setattr("treering.sources.git.process._LOOKING_SECONDS", 0.001)
+    text = b"x" * 20_000_000
+    done = run_git(("hash-object", "--stdin"), isolated_environment(), folder=tmp_path, given=text, seconds=60)
+    blob = hashlib.sha1(b"blob %d\0" % len(text) + text, usedforsecurity=False)
+    assert done.stdout.decode().strip() == blob.hexdigest()

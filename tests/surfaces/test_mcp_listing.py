@@ -92,10 +92,10 @@ def test_help_on_a_mode_that_is_none_names_the_nearest():
 
 def test_help_does_not_open_the_space(tmp_path):
     dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'none.db'}", NoFiles())
-    call = {"mode": "help", "input": {"mode": "search"}}
+    call = {"mode": "help", "input": {"mode": "context"}}
     answer = dispatcher.answer("query", call, actor="", progress=lambda *_: None, check=lambda: None)
     assert not answer.is_error
-    assert "- text: string, needed" in answer.text
+    assert "- task: string, needed" in answer.text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -50,3 +50,18 @@ THEIRS = FORK.replace("50", "100")
 )
 def test_edit_of_lines_is_told_from_edits_elsewhere(fork, theirs, ours, is_edited):
     assert is_edit_of("limit = 100", fork=fork, theirs=theirs, ours=ours) == is_edited
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ('LIMIT = f"{n} times"', '`LIMIT = f"{n} times"`'),
+        ("LIMIT = a[0] * 3", "`LIMIT = a[0] * 3`"),
+        (r"LIMIT = r'\d+'", r"`LIMIT = r'\d+'`"),
+        ("LIMIT = `date`", "`` LIMIT = `date` ``"),
+        ("LIMIT = 3 << 1", '"LIMIT = 3 ‹‹ 1"'),
+    ],
+)
+def test_note_shows_code_unchanged_except_for_angle_brackets(code, shown):
+    new = OLD.replace("LIMIT = 3", code)
+    assert fate_of_lines("retry.py", OLD, "LIMIT = 3", new) == f"retry.py:3 is now {shown}"

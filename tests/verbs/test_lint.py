@@ -153,6 +153,12 @@ class TestStructure:
         lint(space, "repair", "orphan-node", apply=True)
         assert status(space, alone.id, used.id) == ["archived", "active"]
 
+    def test_a_person_who_owns_work_by_name_is_no_orphan(self, space, make):
+        alone, owner = make.node("Ben", kind="person"), make.node("Agent-A", kind="person")
+        put(space, alone, owner, make.work("Do it", owner_refs=("agent-a",)))
+        (finding,) = findings(space, "structure", "orphan-node")
+        assert finding.ids == (alone.id,)
+
     def test_a_node_above_the_linted_scope_is_none_of_its_business(self, space, make):
         put(space, make.node("Alone"))
         assert findings(space, "structure", "orphan-node", scope="/a") == []
@@ -201,6 +207,15 @@ class TestStructure:
 
 
 class TestSemantic:
+    def test_candidate_without_evidence_is_reported_with_the_claim_it_contradicts(self, space):
+        known = space.with_actor("ann", channel="user").fact("invoices.ship on = Mondays").id
+        payload = {"subject": "invoices", "predicate": "ship on", "value": "Fridays"}
+        agent = space.with_actor("bot", channel="agent")
+        proposal = agent.crystallize("knowledge", input={"kind": "fact", "title": "Fridays", "payload": payload}).ids[0]
+        (finding,) = findings(space, "semantic", "contradiction")
+        assert finding.ids == (proposal, known)
+        assert status(space, known) == "active"
+
     def test_claims_that_contradict_each_other_are_found_together(self, space):
         state_fact(space, "api", "port", 80, note(space, "80", origin="a"))
         assert findings(space, "semantic", "contradiction") == []

@@ -8,8 +8,10 @@ from sources.git_scratch import Scratch
 from space_parts import note, open_space
 from treering.core.patch import Supersede, Transition
 from treering.core.writing import replacement
+from treering.extensions.server.web.overview import OBJECTS
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.submission import new_patch
+from treering.verbs.query.space_status import STATUS
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -86,6 +88,28 @@ def test_main_loses_lines_that_an_older_branch_has(space, repository):
     assert state(space) == ("active", True, "")
     assert sections(space) == {"Decided": ["A call is tried three times"]}
     assert stale_findings(space) == []
+
+
+@pytest.mark.parametrize("is_in_repository", [True, False])
+def test_status_and_health_count_the_stale_knowledge_that_lint_reports(
+    space, repository, tmp_path, monkeypatch, is_in_repository
+):
+    space.decide("The project is called Acme", because=["README.md:1"])
+    change_main(space, repository, {"README.md": "# Bolt\n"})
+    repository.git("branch", "-q", "feature")
+    switch(repository, "feature")
+    add(space, repository)
+    change_main(space, repository, {"retry.py": FIVE})
+    if not is_in_repository:
+        monkeypatch.chdir(tmp_path)
+    assert len(stale_findings(space)) == space.perform(STATUS).stale == 2
+    listed = space.perform(OBJECTS, "/", {"type": "knowledge", "statuses": ["stale"]}).items
+    assert [(one.title, one.status, one.current, one.note) for one in listed] == [
+        ("The project is called Acme", "stale", False, ""),
+        ("A call is tried three times", "active", False, "stale on main"),
+    ]
+    switch(repository, "feature")
+    assert len(stale_findings(space)) == space.perform(STATUS).stale == (1 if is_in_repository else 2)
 
 
 def test_reading_a_branch_again_reports_nothing_new(space, repository):
@@ -937,3 +961,98 @@ def test_decision_about_lines_written_after_the_branch_began_is_shown_if_it_edit
     assert "Decided" not in sections(space)
     made.commit({"retry.py": CODE.format(limit=9)})
     assert "this branch changed what it states" in sections(space)["Decided"][0]
+
+
+def decide_about_feature(space, repository, text, files, *, because):
+    """Record a decision on a branch that changed files, and return to main."""
+    branch(space, repository, "feature", files)
+    known = space.decide(text, because=[because]).id
+    switch(repository, "main")
+    return known
+
+
+def test_decision_on_a_branch_is_current_on_main_if_main_has_the_lines(space, repository):
+    decide_about_feature(space, repository, "Waiting takes nine seconds", {"retry.py": FIVE}, because="retry.py:5")
+    assert "Waiting takes nine seconds" in sections(space)["Decided"]
+
+
+@pytest.mark.parametrize("because", ["retry.py:5", "retry.py:3"])
+def test_decision_of_a_merged_branch_is_stale_if_main_changes_its_lines_before_it_is_read(space, repository, because):
+    known = decide_about_feature(space, repository, "A call is patient", {"retry.py": FIVE}, because=because)
+    repository.git("merge", "-q", "feature")
+    report = change_main(space, repository, {"retry.py": "# Retry\n\nLIMIT = 7\n\nWAIT = 8\n"})
+    assert known in report.staled
+    assert f"A call is patient ({because} changed)" in sections(space)["Stale"]
+    assert any("A call is patient" in one for one in stale_findings(space))
+    switch(repository, "feature")
+    assert "A call is patient" in sections(space)["Decided"]
+
+
+def test_decision_on_a_branch_stays_current_if_main_changes_other_lines(space, repository):
+    decide_about_feature(space, repository, "Waiting takes nine seconds", {"retry.py": FIVE}, because="retry.py:5")
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=4)})
+    assert report.staled == (decision(space).object_id,)
+    assert sections(space)["Decided"] == ["Waiting takes nine seconds"]
+
+
+def test_decision_of_an_unmerged_branch_is_not_stale_on_main(space, repository):
+    known = decide_about_feature(
+        space, repository, "A call is tried five times", {"retry.py": FIVE}, because="retry.py:3"
+    )
+    report = change_main(space, repository, {"retry.py": CODE.format(limit=4)})
+    assert known not in report.staled
+    assert "A call is tried five times" not in sections(space).get("Stale", [])
+
+
+def test_lint_warns_of_unread_lines_only_if_they_changed_since_the_branch_was_read(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    assert space.lint("semantic").warnings == ()
+    space.replace(decision(space).object_id, "A call is tried five times", because=["retry.py:3"])
+    assert space.lint("semantic").warnings == ()
+    (repository.folder / "retry.py").write_text(CODE.format(limit=6))
+    (warning,) = space.lint("semantic").warnings
+    assert warning.startswith("1 statement cites lines that have changed since they were read (retry.py:3 is now")
+
+
+def test_brief_shows_stale_facts_and_procedures(space, repository):
+    fact = {"kind": "fact", "title": "Limit", "payload": {"subject": "retry", "predicate": "limit", "value": 3}}
+    procedure = {"kind": "procedure", "title": "Try again", "payload": {"steps": ["Call three times"]}}
+    for known in (fact, procedure):
+        space.crystallize("knowledge", input={**known, "evidence_refs": ["retry.py:3"], "status": "active"})
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    stale = sections(space)["Stale"]
+    assert len(stale) == 2
+    assert all("(retry.py:3 changed)" in entry for entry in stale)
+    switch(repository, "main")
+    assert sections(space) == {"Decided": ["A call is tried three times"]}
+    change_main(space, repository, {"retry.py": CODE.format(limit=7)})
+    repository.git("branch", "-q", "-D", "feature")
+    add(space, repository)
+    assert len(sections(space)["Stale"]) == 3
+
+
+@pytest.mark.parametrize("records_on_feature", [False, True])
+def test_place_in_two_passages_is_current_on_branches_that_change_other_lines(space, repository, records_on_feature):
+    def code(name, word):
+        lines = "".join(f"    {name}_{line} = compute({line}, '{word}')\n" for line in range(40))
+        return f"def {name}():\n{lines}    return {name}_1\n"
+
+    def decide():
+        space.decide("First comes before second", because=["two.py:41-46"])
+
+    change_main(space, repository, {"two.py": f"{code('first', 'some')}\n\n{code('second', 'some')}"})
+    if not records_on_feature:
+        decide()
+    changed = f"{code('first', 'some').replace('some', 'other', 1)}\n\n{code('second', 'some')}"
+    branch(space, repository, "feature", {"two.py": changed})
+    if records_on_feature:
+        decide()
+    for name in ("feature", "main"):
+        switch(repository, name)
+        assert "First comes before second" in sections(space)["Decided"]
+        assert not any("First comes" in one for one in stale_findings(space))
+    report = change_main(space, repository, {"two.py": changed.replace("return first_1", "return first_2")})
+    assert len(report.staled) == 1
+    switch(repository, "feature")
+    assert "First comes before second" in sections(space)["Decided"]

@@ -907,3 +907,25 @@ def test_empty_context_names_words_known_only_below():
         words = 'Not known here: "zygote". Known only in scopes below: "accountant"'
         assert report.empty.hint == f"{words}; set options.descend, or name one of those scopes."
         assert report.pack.summary.startswith(f"{words}.")
+
+
+def test_search_shows_every_ticket_with_its_own_title(space):
+    ids = [task(space, f"Fix the {part}") for part in ("login page", "logout button", "slow start")]
+    assert sorted(found(search(space, "fix", filter={"type": "work_item"}))) == sorted(ids)
+    numbered = [task(space, f"Check module {number}") for number in range(12)]
+    assert sorted(found(search(space, "check module", limit=20))) == sorted(numbered)
+
+
+def test_search_shows_one_of_objects_with_the_same_title_and_text(space):
+    for _ in range(2):
+        space.crystallize("activity", input={"title": "Ran the tests", "kind": "debug", "outcome": "failure"})
+    space.crystallize("activity", input={"title": "Ran the linter", "kind": "debug", "outcome": "failure"})
+    titles = [hit.title for hit in search(space, "ran").hits]
+    assert sorted(titles) == ["Ran the linter", "Ran the tests"]
+
+
+def test_search_shows_every_file_without_text(space, tmp_path):
+    for name in ("login.png", "logout.png"):
+        (tmp_path / name).write_bytes(b"\x89PNG\r\n\x1a\n\x00")
+    space.ingest("path", input={"path": str(tmp_path)})
+    assert sorted(hit.title for hit in search(space, "login logout png").hits) == ["login.png", "logout.png"]

@@ -8,7 +8,7 @@ from treering.core.evidence import EvidenceRef
 from treering.core.patch import Update
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.evidence.cited import cited_words
-from treering.verbs.evidence.other_paths import with_other_paths
+from treering.verbs.evidence.other_branches import on_other_branches
 from treering.verbs.trees import tree_of
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\n\ndef wait():\n    return 9\n"
@@ -256,7 +256,7 @@ def test_decision_about_a_changed_file_reads_no_other_files(space, repository, m
     [source] = ledger.sources_at(scope="/", origins=[f"{root}#README.md"]).values()
     refs = [EvidenceRef(source_id=source.id, segment_id=ledger.get(source.id).segments[0].segment_id)]
     monkeypatch.setattr(type(ledger), "sources", None, raising=False)
-    assert [*with_other_paths(ledger, refs)] == refs
+    assert {ref.source_id for ref in on_other_branches(ledger, refs)} == {source.id}
 
 
 def add_work_tree(space, repository):

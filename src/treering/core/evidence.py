@@ -230,7 +230,7 @@ class EvidenceRef(FrozenModel):
     together: bool = Field(default=False, exclude_if=not_)
     """Whether it is part of a place that spans several segments, which support only together."""
     lost_on: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """The branches that had its segment and no longer have it; readings of a repository set it."""
+    """The branches that had its lines and no longer have its segment; readings of a repository set it."""
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -84,6 +84,19 @@ def element_name(name: str, value: Scalar | None = None) -> str:
     return f"{name}[]{json.dumps(int(value) if whole else value, ensure_ascii=False)}"
 
 
+def comparisons(where: Filter) -> Iterator[Compare]:
+    """Return all comparisons of a filter."""
+    waiting = [where]
+    while waiting:
+        match waiting.pop():
+            case And(parts) | Or(parts):
+                waiting += parts
+            case Not(part):
+                waiting.append(part)
+            case Compare() as compare:
+                yield compare
+
+
 def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Return text fields with the values a filter allows for them; a record that passes fulfills all of them.
 

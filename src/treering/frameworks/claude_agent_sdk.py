@@ -28,6 +28,7 @@ from claude_agent_sdk.types import (
 from treering.core.errors import TreeringError
 from treering.extensions.client.blocking import BlockingMemoryClient
 from treering.extensions.client.hooks.execution_history import ToolRun
+from treering.extensions.client.hooks.memory_access import model_metadata
 from treering.extensions.client.items.documents import TYPE
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import Records, searchable
@@ -188,7 +189,7 @@ def memory_server(client: AnyClient, *, session_id: str | None = None, name: str
     async def store_memory(given: dict[str, Any]) -> dict[str, Any]:
         own = {"session_id": session_id} if session_id else {}
         importance = {"importance": given["importance"]} if "importance" in given else {}
-        metadata = {**(given.get("metadata") or {}), **importance, **own}
+        metadata = {**model_metadata(given.get("metadata")), **importance, **own}
         return await _answered(lambda: json.dumps({"memory_id": used.store(given["content"], metadata)}))
 
     return create_sdk_mcp_server(name, tools=[retrieve_memory, store_memory])

@@ -34,7 +34,13 @@ async def in_thread(work: Callable[[], _Answer]) -> _Answer:
 
 def recalled_text(memories: Iterable[MemoryItem]) -> str:
     """Return memories as data for a model, each in a fence; nothing for none."""
-    return fenced_texts((memory.id, memory.content) for memory in memories)
+    return "\n".join(map(fenced_memory, memories))
+
+
+def fenced_memory(memory: MemoryItem) -> str:
+    """Return a memory as data for a model, with its day, and a mark if it was replaced."""
+    mark = f" [{memory.mark}]" if memory.mark else ""
+    return fence(f"[{memory.timestamp:%Y-%m-%d}] {memory.content}{mark}", origin=memory.id)
 
 
 def fenced_texts(texts: Iterable[tuple[str, str]]) -> str:

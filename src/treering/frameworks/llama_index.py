@@ -10,11 +10,10 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
 
-from treering.core.fencing import fence
 from treering.extensions.client.items.documents import SESSION, TYPE, MemoryItem
 from treering.extensions.client.profiles import AgentProfile
 from treering.extensions.client.records import searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread
+from treering.frameworks.client import AnyClient, blocking, fenced_memory, in_thread
 
 _MESSAGE = "message"
 _KEPT_ROLES = ("user", "assistant")
@@ -94,7 +93,7 @@ class TreeringNodeRetriever(BaseRetriever):
 
 
 def _shown(memory: MemoryItem) -> ChatMessage:
-    return ChatMessage(role="user", content=fence(memory.content, origin=memory.id))
+    return ChatMessage(role="user", content=fenced_memory(memory))
 
 
 def _text(message: ChatMessage) -> str:
@@ -112,7 +111,7 @@ def _node(memory: MemoryItem) -> NodeWithScore:
     node = TextNode(
         id_=memory.id,
         text=memory.content,
-        metadata=dict(memory.metadata),
+        metadata={**memory.metadata, **memory.replacement},
         excluded_llm_metadata_keys=[SESSION, TYPE],  # prompts would repeat them before each text
     )
     return NodeWithScore(node=node, score=memory.similarity_score)

@@ -8,17 +8,19 @@ from typing import Any, Self
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, SkipToolExecution
 from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
+from treering.core.errors import InvalidInput
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import (
     CLIENT,
     CONFIG,
     PROFILE,
+    SCOPE,
     SESSION,
     MemoryAccess,
     attempted,
@@ -28,6 +30,8 @@ from treering.extensions.client.hooks.memory_access import (
     store_memory,
 )
 from treering.extensions.client.hooks.tool_runs import log_tool_runs
+from treering.extensions.client.items.documents import is_nested, session_text
+from treering.extensions.client.items.recalling import RecallScope, metadata_filter
 from treering.extensions.client.profiles import AgentProfile
 from treering.frameworks.client import recalled_text
 
@@ -56,7 +60,7 @@ class TreeringMemory(AbstractCapability[Any]):
 
     client: MemorySystemClient | None = None
     session_id: str | None = None
-    """Default: the session of the dependencies."""
+    """The session of stored memories, and by default of recalled ones. Default: the session of the dependencies."""
     agent_profile: AgentProfile | str | None = None
     """Default: the profile of the dependencies, else of the client."""
     tools: bool = True
@@ -66,14 +70,22 @@ class TreeringMemory(AbstractCapability[Any]):
     them; they are not added to the message history."""
     top_k: int | None = None
     """How many memories are recalled; by default as the profile or the client has it."""
+    scope: RecallScope | None = None
+    """Which memories are recalled, as in `client.retrieve`. Default: if the client has a user, all that the user sees
+    in any session, else `lineage`."""
     log_tools: bool = True
     """Whether to store runs of tools."""
     _recalled: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def from_spec(cls, *, config: Mapping[str, Any] | None = None, **options: Any) -> Self:
-        """Return the capability of an agent described in a file. `config`: the configuration of a memory client."""
-        return cls(MemorySystemClient(config), **options) if config is not None else cls(**options)
+    def from_spec(cls, *, config: Mapping[str, Any] | None = None, user_id: str | None = None, **options: Any) -> Self:
+        """Return the capability of an agent described in a file.
+
+        `config`, `user_id`: the configuration of a memory client, and its user.
+        """
+        if config is None and user_id is None:
+            return cls(**options)
+        return cls(MemorySystemClient(config, user_id=user_id), **options)
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return a separate instance for each run, so that runs do not share recalled memories."""
@@ -85,7 +97,9 @@ class TreeringMemory(AbstractCapability[Any]):
         """Return the tools of the memory."""
         if not self.tools:
             return None
-        return memory_toolset(self.client, session_id=self.session_id, agent_profile=self.agent_profile)
+        return memory_toolset(
+            self.client, session_id=self.session_id, agent_profile=self.agent_profile, scope=self.scope
+        )
 
     def get_instructions(self) -> str | None:
         """Return the agent's instructions about its memory."""
@@ -134,14 +148,22 @@ class TreeringMemory(AbstractCapability[Any]):
         return await logged(**args)
 
     def _access(self, ctx: RunContext[Any]) -> MemoryAccess | None:
-        return memory_access(deps=_dependencies(ctx, self.client, self.session_id, self.agent_profile))
+        return memory_access(deps=self._dependencies(ctx))
+
+    def _dependencies(self, ctx: RunContext[Any]) -> dict[str, Any]:
+        return _dependencies(ctx, self.client, self.session_id, self.agent_profile)
 
     async def _recall(self, ctx: RunContext[Any]) -> str:
-        access, question = self._access(ctx), _text(ctx.prompt)
+        access = memory_access(deps=_for_reading(self._dependencies(ctx), self.scope))
+        question = _text(ctx.prompt)
         if access is None or not question.strip():
             return ""
         found = await access.client.retrieve(
-            question, self.top_k or access.top_k, session_id=access.session_id, profile=access.profile
+            question,
+            self.top_k or access.top_k,
+            session_id=access.session_id,
+            scope=access.scope,
+            profile=access.profile,
         )
         return recalled_text(found)
 
@@ -151,13 +173,20 @@ def memory_toolset(
     *,
     session_id: str | None = None,
     agent_profile: AgentProfile | str | None = None,
+    scope: RecallScope | None = None,
 ) -> FunctionToolset[Any]:
-    """Return the tools `retrieve_memory` and `store_memory`. Defaults come from the agent's dependencies."""
+    """Return the tools `retrieve_memory` and `store_memory`. Defaults come from the agent's dependencies.
+
+    `scope`: as for `TreeringMemory`.
+    """
 
     def of_run(tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         @wraps(tool)
         async def called(ctx: RunContext[Any], *given: Any, **named: Any) -> Any:
-            return await tool(_Held(_dependencies(ctx, client, session_id, agent_profile)), *given, **named)
+            _check_filters(named.get("filters"))
+            deps = _dependencies(ctx, client, session_id, agent_profile)
+            held = _for_reading(deps, scope) if tool is retrieve_memory else deps
+            return await tool(_Held(held), *given, **named)
 
         return called
 
@@ -165,6 +194,14 @@ def memory_toolset(
     for tool in (retrieve_memory, store_memory):
         toolset.add_function(of_run(tool), takes_ctx=True)
     return toolset
+
+
+def _check_filters(filters: dict[str, Any] | None) -> None:
+    """Have the model correct invalid filters, which would end the run."""
+    try:
+        metadata_filter(filters)
+    except InvalidInput as error:
+        raise ModelRetry(f"{error.message} {error.hint}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +219,15 @@ def _dependencies(
     arguments = {CLIENT: client, SESSION: session_id, PROFILE: agent_profile}
     fields = {name: read_field(ctx.deps, name) for name in (CLIENT, CONFIG, SESSION, PROFILE)}
     return {**fields, **{name: one for name, one in arguments.items() if one is not None}}
+
+
+def _for_reading(deps: dict[str, Any], scope: RecallScope | None) -> dict[str, Any]:
+    """Return the memory fields with which a run reads: by default across the sessions of a user, if one is known.
+
+    A nested loop reads its own session, whose memories are visible only in it.
+    """
+    across = getattr(deps[CLIENT], "user_id", None) is not None and not is_nested(session_text(deps[SESSION]))
+    return {**deps, SCOPE: scope, **({SESSION: None} if scope is None and across else {})}
 
 
 def _text(prompt: str | Sequence[Any] | None) -> str:

@@ -135,6 +135,8 @@ class BranchRead:
     """
     merged: frozenset[str] = frozenset()
     """The known branches that no longer exist and whose commit is an ancestor of the commit read now."""
+    newly_merged: frozenset[str] = frozenset()
+    """The known branches whose commit is an ancestor of the commit read now, but not of the one read last."""
 
     @property
     def origin(self) -> str:

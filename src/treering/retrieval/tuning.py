@@ -29,6 +29,14 @@ class CluesTuning(NamedTuple):
     other_day_weight: float
 
 
+class LaterTurnsTuning(NamedTuple):
+    """What turns of conversations lend to later ones about the same."""
+
+    most: int
+    unlike: float
+    share: float
+
+
 class QuestionTuning(NamedTuple):
     """How a question is understood: as a lookup, a comparison, a long text, a name or a phrase."""
 
@@ -62,7 +70,6 @@ class FilesTuning(NamedTuple):
     """Weights of the ranking by files."""
 
     beside_code: float
-    defining_commands: float
     commits: float
 
 
@@ -240,6 +247,7 @@ class Tuning(NamedTuple):
 
     fusion: FusionTuning
     clues: CluesTuning
+    later_turns: LaterTurnsTuning
     question: QuestionTuning
     candidates: CandidatesTuning
     files: FilesTuning

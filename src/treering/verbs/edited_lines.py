@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from treering.core.characters import label
+from treering.core.characters import code_label
 from treering.core.evidence import changed_stretches, find_lines
 
 _MAX_LINE_CHARS = 80
@@ -53,7 +53,7 @@ def fate_of_lines(path: str, old: str, quote: str, new: str) -> str:
     missing = [line for line in cited if line not in lines]
     if edited := next(_edited(old.splitlines(), lines, missing), None):
         line, number = edited
-        return f"{path}:{number} is now {label(line.strip(), most=_MAX_LINE_CHARS)}"
+        return f"{path}:{number} is now {code_label(line.strip(), most=_MAX_LINE_CHARS)}"
     if not missing:
         return f"there are other lines between these lines of {path}"
     return f"{'some of ' if len(missing) < len(cited) else ''}these lines of {path} are gone"

@@ -103,7 +103,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         hint = "The index is being rebuilt or updated; try again later."
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
     if reach.where != EVERYTHING and (unfiltered := _matches(call, question, replace(reach, where=EVERYTHING))):
-        return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
+        return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match.")
     if empty := _out_of_scope(call, question, reach, "There are matches below this scope"):
         return empty
     if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):
@@ -154,7 +154,11 @@ def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ..
     """Warn of scopes below the read scope with good matches that the read omitted, such as discussions."""
     if reach.descend or not whole(call.engine.ledger).scopes(reach.scope):
         return ()
-    matching = _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES)
+    return left_out_below(reach, _matching_scopes(call, question, replace(reach, descend=True), limit=_BEST_MATCHES))
+
+
+def left_out_below(reach: Reach, matching: Iterable[str]) -> tuple[str, ...]:
+    """Warn of the scopes below the read scope among the `matching` ones."""
     scopes = sorted({one for one in matching if not is_within(reach.scope, one)})
     if not scopes:
         return ()

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import parse_time
-from treering.core.errors import InvalidInput
-from treering.core.filters import EVERYTHING, And, Compare, Filter, Not, Or, parse_filter
-from treering.core.objects import TYPES, Channel
+from treering.core.canonical import is_object, parse_time
+from treering.core.errors import InvalidInput, NotFound
+from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, matches, parse_filter
+from treering.core.objects import TYPES, Channel, Object
 from treering.core.scope import ROOT
 from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_places import PLACE_ROLES
+from treering.retrieval.index.passages import passages_of, record_of
 from treering.retrieval.index.rounds import lag_of
 from treering.retrieval.search.fusion import QUICK
 from treering.retrieval.search.question import Question
@@ -26,6 +27,7 @@ from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
 from treering.verbs.scoped_ledger import boundary_of, whole
+from treering.verbs.short_ids import full_id, is_short_id
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -42,6 +44,8 @@ def _is_not_blank(text: str, about: ValidationInfo) -> str:
 
 Asked = Annotated[str, Field(min_length=1), AfterValidator(_is_not_blank)]
 """The text of a question or task; not blank."""
+Searched = Annotated[str, AfterValidator(lambda text, about: text and _is_not_blank(text, about))]
+"""The text of a search: empty, or not blank."""
 
 
 def _is_zone(name: str) -> str:
@@ -166,26 +170,31 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     )
 
 
+def object_with_id(call: Call, text: str, reach: Reach) -> Object | None:
+    """Return the object whose id a text is, also shortened, whatever its status; `None` if the read excludes it."""
+    given, ledger = text.strip(), call.engine.ledger
+    if not (is_object(given) or is_short_id(given)):
+        return None
+    try:
+        item = ledger.get(full_id(whole(ledger), given), as_of=reach.at)
+    except (NotFound, InvalidInput):
+        return None
+    return item if matches(reach.where, record_of(passages_of(item)[0])) else None
+
+
 def _checked(where: Filter) -> Filter:
     """Return a filter. Raises `InvalidInput` if it compares with a kind, type, status, role or channel of no object."""
-    waiting = [where]
-    while waiting:
-        match waiting.pop():
-            case And(parts) | Or(parts):
-                waiting += parts
-            case Not(part):
-                waiting.append(part)
-            case Compare(field, "eq" | "ne" | "in", value) if known := _values().get(field):
-                values = value if isinstance(value, tuple) else (value,)
-                unknown = [one for one in values if one not in known]
-                if unknown:
-                    raise InvalidInput(
-                        f"Unknown {field} {unknown[0]!r}.",
-                        hint=f"Known: {', '.join(known)}.",
-                        details={"known": list(known)},
-                    )
-            case _:
-                pass
+    for compare in comparisons(where):
+        known = _values().get(compare.field)
+        if not known or compare.operator not in ("eq", "ne", "in"):
+            continue
+        values = compare.value if isinstance(compare.value, tuple) else (compare.value,)
+        if unknown := [one for one in values if one not in known]:
+            raise InvalidInput(
+                f"Unknown {compare.field} {unknown[0]!r}.",
+                hint=f"Known: {', '.join(known)}.",
+                details={"known": list(known)},
+            )
     return where
 
 
@@ -246,6 +255,7 @@ def question_of(
         text,
         embedder=embedder,
         quick=quick,
+        likeness=engine.quick if semantic else None,
         now=now or engine.clock.now(),
         zone=zone or engine.time_zone,
         lag=lag,

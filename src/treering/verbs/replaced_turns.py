@@ -3,7 +3,6 @@
 A replaced turn is directly behind its replacement.
 """
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,16 +27,6 @@ class FoundTurn:
     origin: str
     as_of: AsOf = None
     """The state of the conversation in which it was found."""
-
-
-_PAST = re.compile(
-    r"\b(?:used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|in the past|"
-    r"at the time|before\W*$|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
-    r"anteriormente|originalmente)\b|^(?!.*\b(?:does|do|will)\b).*\b(?<!how )old\b|"
-    r"\b(?:was|were|did|had)\b.*\b(?:before|earlier|first|once)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Words of a question about an earlier state. `Before the inspection` is one only in a question in the past tense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +67,40 @@ class ReplacingTurn:
         return f"{'contested' if self.contests else SUPERSEDED} {self.words}"
 
 
+UNREAD = (
+    "Some conversations with results are not read to their end yet, so marks of replaced statements may be missing. "
+    "The next search reads on."
+)
+"""The warning of an answer with `ReplacedTurns.is_partial`."""
+
+
+class ReplacedTurns(dict[TurnPlace, ReplacingTurn]):
+    """By the place of a replaced or contested turn the turn that replaced or contests it."""
+
+    is_partial: bool = False
+    """Whether conversations were not read to their end, so that turns may be missing."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A warning if turns may be missing."""
+        return (UNREAD,) if self.is_partial else ()
+
+
 FindReplaced = Callable[[Engine, Sequence[FoundTurn], str, datetime], Mapping[TurnPlace, ReplacingTurn]]
-"""Return which of some turns were replaced or are contested, and by which, for a question and when it is asked."""
+"""Return which of some turns were replaced or are contested, and by which, for a question and when it is asked.
+
+A mapping may be `ReplacedTurns`.
+"""
 
 
-def replaced_turns(
-    engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime
-) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime) -> ReplacedTurns:
     """Return which of some turns others replaced or contest, as the installed parts know it."""
-    found: dict[TurnPlace, ReplacingTurn] = {}
+    found = ReplacedTurns()
     for find in brought("replaced_turns") if turns else ():
-        found.update(find(engine, turns, question, now))
+        replaced = find(engine, turns, question, now)
+        found.update(replaced)
+        found.is_partial |= isinstance(replaced, ReplacedTurns) and replaced.is_partial
     return found
-
-
-def asks_about_past(question: str) -> bool:
-    """Return whether a question is about an earlier state, so that what was replaced answers it."""
-    return _PAST.search(question) is not None
 
 
 _Hit = TypeVar("_Hit")

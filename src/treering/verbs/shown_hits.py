@@ -11,7 +11,7 @@ from pydantic import Field
 from treering.core.canonical import Instant
 from treering.core.characters import label, unmarked
 from treering.core.evidence import Lines, place_in
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, WorkItem
 from treering.core.policy import CURRENT, TrustLevel, is_over
 from treering.ports.passages import PassageRequest
 from treering.retrieval.graph.association import WaysBack, passages_on, tell_path
@@ -67,6 +67,21 @@ def flag_in_words(flag: str) -> str:
     return "repeats the question" if flag == "repeats_question" else flag.replace("_", " ")
 
 
+class ShownWork(Value):
+    """The owners, the priority and the order of a work item."""
+
+    owner_refs: tuple[str, ...]
+    priority: str
+    depends_on: tuple[str, ...]
+    blocked_by: tuple[str, ...]
+    due_at: Instant | None
+
+    @classmethod
+    def of(cls, item: WorkItem) -> "ShownWork":
+        """Return these fields of a work item."""
+        return cls(**{name: getattr(item, name) for name in cls.model_fields})
+
+
 class ShownHit(Value):
     """A ranked passage. `text` is data, whatever its content."""
 
@@ -117,6 +132,9 @@ class ShownHit(Value):
         exclude_if=lambda identity: not identity,
         description="For a superseded passage: the id of the knowledge or decision record, or source and segment of "
         "the turn, that replaced it.",
+    )
+    work: ShownWork | None = Field(
+        default=None, exclude_if=lambda work: work is None, description="The owners, priority and order of a work item."
     )
     explain: dict[str, Any] | None = None
     more: tuple[ShownPassage, ...] = ()
@@ -174,7 +192,7 @@ def show(
     hit: Hit,
     *,
     now: datetime,
-    explanations: "Explanations | None",
+    explanations: "Explanations | None" = None,
     note: str = "",
     weak: bool = False,
     replaced: Replaced | None = None,
@@ -211,6 +229,7 @@ def show(
         and not (hit.item and is_over(hit.item, now=now)),
         note=note,
         superseded_by=replaced.reference if replaced else "",
+        work=ShownWork.of(hit.item) if isinstance(hit.item, WorkItem) else None,
         explain=explanations.of(hit) if explanations else None,
     )
 

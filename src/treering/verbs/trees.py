@@ -127,7 +127,15 @@ class AskedTree:
         known = [
             ref for ref in item.evidence_refs if ref.source_id in heads and (ref.source_id, ref.segment_id) in segments
         ]
+
+        def words(ref: EvidenceRef) -> tuple[str, str]:
+            return ref.source_id, ref.quote(segments[ref.source_id, ref.segment_id])
+
         if any_place_holds(known, is_valid):
+            return ""
+        # Each branch may have the words of a part of a place in another segment.
+        here = {words(ref) for ref in known if is_valid(ref)}
+        if any_place_holds(known, lambda ref: words(ref) in here):
             return ""
         if changed := next((note for note in notes.values() if note.startswith(CHANGED)), ""):
             return changed
@@ -249,9 +257,14 @@ def unread_changes(engine: Engine, scope: str) -> tuple[str, ...]:
         return ()
     current = And((Compare("kind", "ne", "fact"), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("knowledge",), where=current)
-    items = [item for item in engine.ledger.select(selection, altered={}) if isinstance(item, Knowledge)]
-    notes = _notes_of_evidence(tree, on_all_branches(engine.ledger), items)[0].values() if items else ()
-    changed = [note for note in notes if note.startswith(CHANGED)]
+    items = {item.id: item for item in engine.ledger.select(selection, altered={}) if isinstance(item, Knowledge)}
+    ledger = on_all_branches(engine.ledger)
+    notes = _notes_of_evidence(tree, ledger, items.values())[0] if items else {}
+    differing = [items[one] for one, note in notes.items() if note.startswith(CHANGED)]
+    # Statements that the branch had lost or replaced when it was read are no news.
+    as_read = AskedTree(replace(tree.view, name=tree.view.branch, changed={}, is_later=False))
+    known = _notes_of_knowledge(as_read, ledger, [item.id for item in differing], differing)
+    changed = [notes[item.id] for item in differing if not known.get(item.id)]
     if not changed:
         return tree.warnings
     those = counted_things(len(changed), "statement")

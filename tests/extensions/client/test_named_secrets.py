@@ -1,7 +1,8 @@
-"""Secrets of tool runs: values under telling names are redacted, ordinary texts are stored unchanged."""
+"""Secrets of tool runs and memories: values under telling names are redacted, ordinary texts are stored unchanged."""
 
 import json
 
+import client_parts
 import pytest
 
 from treering.extensions.client.hooks.execution_history import capped, run_of
@@ -98,3 +99,12 @@ def test_tool_run_stores_ordinary_text_unchanged(ordinary):
 def test_failed_tool_run_redacts_error_text():
     content, metadata = run_of("login", {}, 0.1, ValueError("login failed: password=ExcSecret7788"), {}).memory
     assert "ExcSecret7788" not in content + str(metadata)
+
+
+@pytest.mark.parametrize("text", ["Remember: password=MARK", "password: MARK", '{"password": "MARK"}'])
+def test_memories_are_stored_without_named_secrets(text):
+    with client_parts.blocking() as client:
+        client.store(text.replace("MARK", "hunter2supersecret"), {"password": "hunter2supersecret", "topic": "wifi"})
+        (memory,) = client.retrieve("")
+    assert memory.content == text.replace("MARK", MARK)
+    assert (memory.metadata["password"], memory.metadata["topic"]) == (MARK, "wifi")

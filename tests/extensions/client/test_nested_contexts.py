@@ -139,3 +139,9 @@ def test_a_context_that_is_too_deep_is_refused(client):
     assert client.create_nested_context(">".join(deepest.split(">")[:-1]), "loop")
     with pytest.raises(treering.InvalidInput, match="scope"):
         client.create_nested_context(deepest, "loop")
+
+
+@pytest.mark.parametrize("loop_id", [None, ""])
+def test_nested_context_without_a_loop_is_refused(client, loop_id):
+    with pytest.raises(treering.InvalidInput, match="loop_id"):
+        client.create_nested_context("run-1", loop_id)

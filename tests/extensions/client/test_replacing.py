@@ -1,6 +1,9 @@
+import asyncio
+
 import client_parts
 import pytest
 
+from treering.client import MemoryDependencies, memory_tools
 from treering.core.errors import InvalidInput, NotFound
 
 
@@ -82,3 +85,86 @@ def test_given_threshold_leaves_nothing_out_above_it():
     with client_parts.blocking(everything) as client:
         client.store("The old cellar key hangs behind the door")
         assert len(client.retrieve("where are the mangoes")) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "query"),
+    [
+        ("I live in Oslo, Storgata 12.", "I moved to Bergen last week.", "in which city do I live"),
+        (
+            "My car is a white Renault Clio, parked in the garage.",
+            "I sold the Clio and bought an electric bike.",
+            "my white car",
+        ),
+    ],
+)
+def test_change_that_does_not_answer_the_query_leads(client, old, new, query):
+    client.store(old, {"timestamp": "2026-03-02T10:00:00Z"})
+    client.store(new, {"timestamp": "2026-04-04T10:00:00Z"})
+    assert found(client, query) == [(new, False), (old, True)]
+
+
+def test_replaced_memory_has_a_mark_with_the_day(client):
+    client.store("The weekly sync is in room Birch", key="room", metadata={"timestamp": "2026-03-02T10:00:00Z"})
+    new = client.store("The weekly sync is in room Larch", key="room", metadata={"timestamp": "2026-04-04T10:00:00Z"})
+    mark = f"superseded by {new} (2026-04-04)"
+    for memories in (client.retrieve("room of the weekly sync"), client.retrieve("")):
+        assert [memory.mark for memory in memories] == ["", mark]
+        assert memories[1].replacement == {"replaced_by": new, "replaced_at": "2026-04-04T10:00:00.000000Z"}
+    lines = client.brief().splitlines()[1:-1]
+    assert lines == [
+        "2026-04-04  The weekly sync is in room Larch",
+        f"2026-03-02  The weekly sync is in room Birch [{mark}]",
+    ]
+
+
+def test_tool_shows_a_model_which_memory_was_replaced():
+    async def work():
+        async with client_parts.asynchronous() as client:
+            retrieve, _ = memory_tools(MemoryDependencies(memory_client=client))
+            old = await client.store("The weekly sync is in room Birch")
+            new = await client.store("The weekly sync is in room Larch", replaces=old)
+            return new, await retrieve("room of the weekly sync")
+
+    new, (current, replaced) = asyncio.run(work())
+    assert (replaced["replaced_by"], "replaced_by" in current) == (new, False)
+
+
+@pytest.mark.parametrize("flushed_first", [0, 1])
+def test_later_memory_under_a_key_is_current_in_whatever_order_clients_write(tmp_path, flushed_first):
+    config = client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(config) as first, client_parts.blocking(config) as second:
+        first.store("My parking spot is A3.", key="parking")
+        second.store("My parking spot is B12.", key="parking")
+        for client in (first, second) if flushed_first == 0 else (second, first):
+            client.flush()
+        assert found(first, "parking spot") == [("My parking spot is B12.", False), ("My parking spot is A3.", True)]
+        second.store("My parking spot is D9.", key="parking")
+        assert found(second, "parking spot")[0] == ("My parking spot is D9.", False)
+
+
+def test_memories_under_a_key_are_ordered_by_their_time(client):
+    for day, spot in ((3, "C7"), (1, "A3"), (2, "B12"), (5, "E1"), (4, "D9")):
+        client.store(f"My parking spot is {spot}.", {"timestamp": f"2026-03-0{day}T10:00:00Z"}, key="parking")
+        client.flush()
+    current = [text for text, replaced in found(client, "parking spot") if not replaced]
+    assert current == ["My parking spot is E1."]
+
+
+def test_link_outweighs_texts_that_state_the_reverse(client):
+    raised, rent = "From March on the rent of my flat is 1010 euros", "The rent of my flat is 940 euros"
+    wrong = client.store(raised, {"timestamp": "2026-02-01T10:00:00Z"})
+    client.store(rent, {"timestamp": "2026-01-01T10:00:00Z"}, replaces=wrong)
+    assert found(client, "the rent of my flat in euros") == [(rent, False), (raised, True)]
+
+
+@pytest.mark.parametrize("user_id", [None, "ada"])
+def test_change_stored_by_a_model_replaces_what_the_program_stored(user_id):
+    async def work():
+        async with client_parts.asynchronous(user_id=user_id) as client:
+            await client.store("My budget for a new laptop is 1,500 euros.")
+            _, store = memory_tools(MemoryDependencies(memory_client=client))
+            await store("My laptop budget went up to 2,000 euros.")
+            return [(one.content[:9], bool(one.replaced_by)) for one in await client.retrieve("laptop budget")]
+
+    assert asyncio.run(work()) == [("My laptop", False), ("My budget", True)]

@@ -568,3 +568,11 @@ def test_long_memory_names_its_lines_that_answer(client):
     client.store("The kinase assay takes an hour.")
     lines = {one.content: one.lines for one in client.retrieve("kinase assay")}
     assert [10 in lines[content] if "\n" in content else lines[content] == () for content in lines] == [True, True]
+
+
+def test_erased_text_can_be_stored_as_a_new_statement():
+    with client_parts.blocking(channel="user") as client:
+        text = "The alignment of sample 7 was planned for Monday"
+        client.delete(client.store(text), erase=True)
+        client.store(text)
+        assert client_parts.texts(client.retrieve("alignment of sample 7")) == [text]

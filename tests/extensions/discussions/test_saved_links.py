@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from hypothesis import settings
@@ -15,7 +16,7 @@ from treering.extensions.discussions.log import blocks
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.sharing.merging import merge_ledger
 from treering.extensions.statements import conversations, saved_links
-from treering.extensions.statements.conversations import conversation_at, forget, said_of
+from treering.extensions.statements.conversations import Allowance, conversation_at, forget, said_of
 from treering.extensions.statements.ledger import StatementLedger
 from treering.extensions.statements.reading import statements_of
 from treering.verbs.ingest.turns import Message
@@ -63,13 +64,17 @@ def ledger_in(discussion):
 
 def compared(discussion):
     """Return the ledger of the messages, with nothing of it stored."""
+    return StatementLedger.of(statements_in(discussion))
+
+
+def statements_in(discussion):
     zone = discussion.engine.time_zone
     live = [one for one in discussion.messages() if not one.deleted]
     said = [
         said_of(Message(role=one.role, name=one.speaker, content=one.text, at=one.at), one.position, zone)
         for one in live
     ]
-    return StatementLedger.of(statement for one in said for statement in statements_of(one))
+    return [statement for one in said for statement in statements_of(one)]
 
 
 def what_holds(ledger):
@@ -119,6 +124,18 @@ class SavedLinks(RuleBasedStateMachine):
             forget(one.engine)
         assert what_holds(ledger_in(one)) == what_holds(compared(one))
 
+    @rule(at=st.integers(0, 1), restarts=st.booleans(), left=st.integers(0, 6))
+    def read_on(self, at, restarts, left):
+        one = self.copies[at]
+        if restarts:
+            forget(one.engine)
+        allowance = Allowance(left)
+        ledger = conversation_at(one.engine, scope=one.ref.scope, root=one.ref.origin, allowance=allowance).ledger
+        whole = compared(one)
+        read = StatementLedger.of(islice(statements_in(one), len(ledger.statements)))
+        assert what_holds(ledger) == what_holds(read)
+        assert allowance.is_short == (len(ledger.statements) < len(whole.statements))
+
     def teardown(self):
         self.patch.undo()
 
@@ -150,7 +167,7 @@ def test_links_of_other_rules_are_ignored(in_short_blocks, monkeypatch):
     forget(discussion.engine)
     assert what_holds(ledger_in(discussion)) != before
     forget(discussion.engine)
-    monkeypatch.setattr(saved_links, "_rules", lambda: "other")
+    monkeypatch.setattr(saved_links, "rules_digest", lambda: "other")
     assert what_holds(ledger_in(discussion)) == before
 
 

@@ -53,3 +53,16 @@ def test_merge_of_a_discussion_that_only_one_copy_continued_warns_of_nothing(pla
     say(other, "Flour comes from Adler.")
     assert merged(one, other) == (["Hello", "Flour comes from Adler."], ())
     assert merged(other, one) == (["Hello", "Flour comes from Adler."], ())
+
+
+def test_a_discussion_whose_only_message_one_copy_removed_and_the_other_erased_stays_erased(places):
+    one, other = places
+    say(one, "The dentist is on Thursday.")
+    shutil.copy(one, other)
+    for place, erase in ((one, True), (other, False)):
+        with treering.open(f"sqlite:{place}", channel="user", background=False) as space:
+            space.discussions().open("suppliers").delete([0], erase=erase)
+    for place, from_place in ((one, other), (other, one)):
+        texts, warnings = merged(place, from_place)
+        assert not any(texts)
+        assert warnings == ()

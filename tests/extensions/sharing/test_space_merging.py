@@ -380,6 +380,55 @@ def test_files_of_an_erased_map_are_alike_whoever_read_them() -> None:
         assert alike(ada, replica)
 
 
+@pytest.mark.parametrize("is_copied", [True, False])
+@pytest.mark.parametrize("is_read_again", [True, False])
+def test_files_of_a_map_erased_in_one_copy_are_alike(*, is_copied: bool, is_read_again: bool) -> None:
+    ada, bob = Replica("ada", 0), Replica("bob", 1)
+    ada.read_branch("main", "one")
+    ada.read_branch("f/a", None)
+    if is_copied:
+        bob.ledger.load(ada.ledger.records())
+        bob.commits = 10
+    else:
+        bob.take(ada)
+    if is_read_again:
+        bob.read_branch("f/b", None)
+    (top,) = [one.id for one in bob.current().values() if getattr(one, "origin", "") == "repo"]
+    change(bob, Erase, top)
+    ada.read_branch("f/c", "two")
+    met(bob, ada)
+    assert alike(ada, bob)
+    assert ada.held() == bob.held()
+
+
+def test_files_of_a_merged_map_are_settled_after_its_erasure() -> None:
+    ada, bob, eve = Replica("ada", -1), Replica("bob", 0), Replica("eve", 1)
+    ada.read_branch("main", "one")
+    bob.take(ada)
+    eve.take(ada)
+    bob.read_branch("f/b", None)
+    ada.read_branch("main", "one two", "b.py")
+    ada.take(bob)
+    ada.read_branch("main", None, "b.py")
+    (top,) = [one.id for one in ada.current().values() if getattr(one, "origin", "") == "repo"]
+    change(ada, Erase, top)
+    met(ada, bob, eve)
+    assert alike(ada, bob)
+    assert alike(ada, eve)
+
+
+def test_files_of_a_map_erased_before_its_first_merge_are_alike() -> None:
+    ada, bob = Replica("ada", 0), Replica("bob", 1)
+    ada.read_branch("main", "one")
+    bob.read_branch("f/a", "two")
+    bob.read_branch("f/b", "two")
+    (top,) = [one.id for one in bob.current().values() if getattr(one, "origin", "") == "repo"]
+    change(bob, Erase, top)
+    met(ada, bob)
+    assert alike(ada, bob)
+    assert ada.held() == bob.held()
+
+
 @pytest.mark.parametrize(("days", "is_merged"), [(29, True), (31, False), (400, False)])
 def test_merge_names_the_clock_of_a_copy_far_ahead(days: int, is_merged: bool) -> None:
     one, other = Replica("one", 0), Replica("other", days)
@@ -683,6 +732,24 @@ def test_first_merge_reads_no_unrelated_sources() -> None:
     watched = Watched(one.ledger)
     assert merge_ledger(cast("Ledger", watched), other.ledger, by=MERGER, name="another").entries == 1
     assert (watched.selected, watched.settled) == (0, 1), "only the erased source"
+
+
+def test_merge_after_an_erasure_reads_only_new_events() -> None:
+    one, copy = Replica("one", 0), Replica("copy", 0)
+    one.read_branch("main", "one")
+    sources = [one.make.source(f"Line {number}.", origin=f"{number}.md") for number in range(200)]
+    one.ledger.commit(one.make.patch(*sources))
+    copy.ledger.load(one.ledger.records())
+    new = one.make.source("Only here.", origin="new.md")
+    one.ledger.commit(one.make.patch(new))
+    for identity in (sources[0].id, new.id):
+        change(one, Erase, identity)
+    watched = Watched(one.ledger)
+    copy.ledger.commit(copy.make.patch(copy.make.source("Only there.", origin="there.md")))
+    assert merge_ledger(cast("Ledger", watched), copy.ledger, by=MERGER, name="another").entries == 1
+    assert watched.read < 20
+    met(one, copy)
+    assert alike(one, copy)
 
 
 def test_merge_of_copies_settles_only_what_changed_since() -> None:

@@ -69,6 +69,34 @@ class ClaimRules(LedgerStage):
         ledger.commit(make.patch(source, other, old, new))
         assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
 
+    @pytest.mark.parametrize("status", ["active", "candidate"])
+    def test_candidate_without_evidence_contests_no_supported_claim(
+        self, ledger: Ledger, make: Builder, status: str
+    ) -> None:
+        source = make.source("3 hives.")
+        known, proposal = (
+            make.fact("Ada", "hives", 3, make.evidence(source), status=status),
+            make.fact("Ada", "hives", 4),
+        )
+        receipt = ledger.commit(make.patch(source, proposal, known))
+        assert (receipt.contested, status_of(ledger, known.id, proposal.id)) == ((), [status, "candidate"])
+
+    def test_candidate_that_gets_evidence_contests_a_supported_claim(self, ledger: Ledger, make: Builder) -> None:
+        source, other = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+        known, proposal = make.fact("Ada", "hives", 3, make.evidence(source)), make.fact("Ada", "hives", 4)
+        ledger.commit(make.patch(source, other, known, proposal))
+        evidence = {"evidence_refs": [make.evidence(other)]}
+        ledger.commit(make.patch(Update(id=proposal.id, expected_revision=1, changes=evidence)))
+        assert status_of(ledger, known.id, proposal.id) == ["contested", "contested"]
+
+    def test_claim_is_free_of_proposals_when_its_evidence_arrives(self, ledger: Ledger, make: Builder) -> None:
+        source, one, two = make.source("3 hives."), make.fact("Ada", "hives", 3), make.fact("Ada", "hives", 4)
+        ledger.commit(make.patch(source, one, two))
+        assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
+        evidence = {"evidence_refs": [make.evidence(source)]}
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=2, changes=evidence)))
+        assert status_of(ledger, one.id, two.id) == ["candidate", "candidate"]
+
     def test_a_space_may_want_every_contradiction_contested(self, open_ledger: OpenLedger, make: Builder) -> None:
         ledger = open_ledger(Policy(newer_supersedes=False))
         source, old, new = two_years(make)

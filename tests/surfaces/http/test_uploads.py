@@ -328,3 +328,14 @@ def test_an_export_of_conversations_is_read_as_conversations(tmp_path):
         told = send(client, "x.zip", zipped({"meeting.vtt": transcript}))
         alone = send(client, "meeting.vtt", transcript)
     assert [told.json()["counts"], alone.json()["counts"]] == [{"created": 1}, {"created": 1}]
+
+
+@pytest.mark.parametrize("label", ["text/plain", "multipart/form-data; boundary=x", ""])
+def test_an_upload_that_a_foreign_page_could_send_is_refused_with_the_way_out(tmp_path, label):
+    with running(tmp_path) as client:
+        answer = send(client, "run.log", BEES, headers={"Content-Type": label})
+        assert answer.status_code == 415
+        assert "Content-Type: application/octet-stream" in answer.json()["hint"]
+        assert outcomes(send(client, "run.log", BEES, headers={"Content-Type": "text/x-log"})) == {
+            "upload:run.log": "created"
+        }

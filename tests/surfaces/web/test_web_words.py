@@ -355,3 +355,36 @@ def test_changes_of_one_minute_are_distinguished():
     assert len(drawing.bars) == 10
     assert drawing.step == "1 second"
     assert drawing.last == "2026-01-01 00:00:36"
+
+
+def test_work_is_listed_with_owner_priority_order_and_outcome(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        before = task(space, "Measure the load", owner_refs=["agent-a"], priority="high", status="in_progress")
+        task(space, "Raise the limit", depends_on=[before])
+        done = task(space, "Read the limit")
+        resolved = {"id": done, "status": "resolved", "resolution": "It is 40."}
+        space.crystallize("work_item", input=resolved)
+        space.crystallize("activity", input={"title": "Ran the tests", "kind": "debug", "outcome": "failure"})
+    with running(tmp_path) as client:
+        page, of_one = unescape(shown(client, "/web/work")), unescape(shown(client, f"/web/object/{done}"))
+
+    assert "Priority: high · Owners: agent-a" in page
+    assert 'Waits for: "Measure the load" (in progress)' in page
+    assert "Resolution: It is 40." in page
+    assert "Outcome: failure" in page
+    assert """treering query --mode search --option 'filter={"type": "work_item"}'""" in page
+    assert "It is 40." in of_one.partition("Who and when")[0]
+
+
+def test_evidence_is_labelled_with_the_cited_lines(tmp_path):
+    file = tmp_path / "client.py"
+    file.write_text(CODE, encoding="utf-8")
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        space.ingest("path", input={"path": str(file)})
+        identity = decide(space, "Refuse large ones", "client.py:5-6")
+    with running(tmp_path) as client:
+        quoted = shown(client, f"/web/object/{identity}").partition(">Evidence</h2>")[2].partition("</section>")[0]
+
+    assert "client.py#L5-L6" in quoted
+    assert "size &gt; 64_000" in quoted
+    assert "third" not in quoted

@@ -182,17 +182,32 @@ def settle_claims(draft: Draft) -> list[str]:
 
 
 def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
-    """Return the current claims that contradict `item`, oldest first."""
+    """Return the current claims in conflict with `item`, oldest first."""
     key = item.claim_key()
     if key is None or not is_functional(item, draft.policy):
         return []
     touched = (other.id for other in draft.touched_knowledge() if other.claim_key() == key)
     ids = {*draft.view.knowledge_by_claim_key(key), *touched}
-    others = [other for other in draft.knowledge(sorted(ids)) if contradict(item, other)]
-    return [other for other in others if may_meet(item, other, draft)]
+    return [other for other in draft.knowledge(sorted(ids)) if conflict(item, other, draft)]
 
 
-def may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
+def conflict(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
+    """Return whether two claims contest each other.
+
+    An unsupported candidate is only a proposal. It contests other proposals, but no claim that is better supported.
+    """
+    return (
+        contradict(one, other)
+        and _may_meet(one, other, draft)
+        and _is_proposal(one, draft) == _is_proposal(other, draft)
+    )
+
+
+def _is_proposal(item: Knowledge, draft: Draft) -> bool:
+    return not item.was_active and not is_backed(item, draft)
+
+
+def _may_meet(one: Knowledge, other: Knowledge, draft: Draft) -> bool:
     """Return whether two claims may apply to the same branch; claims about different branches do not contradict.
 
     Neither does a claim that replaces the other, even if only on some branches (`core.writing.replacement`).

@@ -10,7 +10,7 @@ from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.fencing import fence
-from treering.core.filters import EVERYTHING
+from treering.core.filters import EVERYTHING, Compare, Or
 from treering.core.objects import Activity, Channel, Object, Source
 from treering.core.patch import Transition
 from treering.core.scope import ROOT
@@ -25,6 +25,7 @@ from treering.extensions.client.items.documents import (
     PREFIX,
     RELATIONS,
     TYPE,
+    USER,
     MemoryDocument,
     MemoryItem,
     NestedContext,
@@ -48,10 +49,11 @@ from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry,
 from treering.extensions.client.opening import OpenMemory, check, open_memory
 from treering.extensions.client.place import Given, GivenEmbedder
 from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
+from treering.extensions.client.record_names import HIDDEN_ORIGIN
 from treering.extensions.client.records import Records
 from treering.extensions.client.writing import WHAT
 from treering.extensions.engines.host import VectorStoreAdapter
-from treering.ports.ledger import ObjectRequest
+from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.models import Reranker
 from treering.ports.vector_engine import EngineReport
 from treering.retrieval.search.packing import lines_within
@@ -101,6 +103,8 @@ class BlockingMemoryClient:
             channel,
         )
         """The arguments with which a pickled client is opened again."""
+        self.user_id = user_id
+        """The user of its memories, if there is one; it sees memories of others only with `scope="space"`."""
         self._who = Who(agent_type, user_id)
         self._storing_once = Lock()
         self._space = _OpenedOnUse(partial(open_memory, self.config, self._who, given, actor=actor, channel=channel))
@@ -171,8 +175,9 @@ class BlockingMemoryClient:
 
         `top_k`: the maximum number; default: the profile's `max_items`, which also limits it, else the configuration's.
         `filters`: conditions on metadata, all of which must hold. `session_id`: only memories of that session and its
-        parents, and those without a session; without it all except unmerged nested contexts. `profile`: a profile or
-        its name; default: the profile of the client's agent type, if any.
+        parents, and those without a session; without it all except unmerged nested contexts. `scope`: if the client
+        has a user, only `space` includes memories of other users. `profile`: a profile or its name; default: the
+        profile of the client's agent type, if any.
 
         Memories below the threshold (the profile's `relevance_threshold`, else `retrieval.min_similarity`) are omitted,
         however few the filters leave.
@@ -234,7 +239,11 @@ class BlockingMemoryClient:
             now=memory.engine.clock.now(),
         )
         items = newest_memories(memory.engine, reach)
-        lines = [f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}" for item in items]
+        lines = [
+            f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}"
+            f"{f' [{item.mark}]' if item.mark else ''}"
+            for item in items
+        ]
         shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
@@ -247,12 +256,14 @@ class BlockingMemoryClient:
     ) -> list[MemoryItem]:
         """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; default: all relations.
 
-        Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id.
+        Memories in a nested context are returned only for memories in it. Raises `NotFound` for an unknown id, and for
+        a memory of another user.
         """
         if not self.config.enabled:
             return []
         check_items(types or (), str, name="types", expected="a list of relations", hint="Give such as ['FOLLOWS'].")
         engine = self._up_to_date()
+        self._check_visible(memory_id)
         links = [relation_type(name) for name in types] if types else list(RELATIONS.values())
         request = {"id": memory_id, "types": links, "direction": direction, "depth": depth}
         envelope = Envelope(mode="related", scope=ROOT, input=request, options={"descend": True})
@@ -261,7 +272,7 @@ class BlockingMemoryClient:
         (read,) = engine.ledger.read([ObjectRequest(objects=(memory_id, *ids))])
         start = _context_of(read.objects.get(memory_id))
         objects = (read.objects[identity] for identity in ids if identity in read.objects)
-        return [_related_item(one) for one in objects if _is_visible_from(one, start)]
+        return [_related_item(one) for one in objects if _is_visible_from(one, start) and self._who.sees(one)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
         """Move the memories of a nested context to its parent; return their number. Idempotent."""
@@ -274,16 +285,38 @@ class BlockingMemoryClient:
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
 
-        Raises `Denied` if the author may not erase.
+        Raises `Denied` if the author may not erase, and `NotFound` for a memory of another user.
         """
         if not self.config.enabled:
             return False
         engine = self._up_to_date()
         if self._memory.writer.forget_aside(memory_id):
             return True
+        self._check_visible(memory_id)
         if erase:
             return erasure.erase(engine, [memory_id], reason="Erased memory").clean
         return retry_on_conflict(lambda: _archive(engine, memory_id), attempts=_ATTEMPTS, on=(Conflict,))
+
+    def erase_user(self) -> int:
+        """Erase all memories and records of the client's user permanently; return their number.
+
+        Memories of several users and unwritten memories of other clients stay. Raises `InvalidInput` if the client has
+        no user, and `Denied` if the author may not erase.
+        """
+        if not self.config.enabled:
+            return 0
+        if self.user_id is None:
+            raise InvalidInput("This client has no user to erase.", hint="Open a client with user_id=….")
+        engine = self._up_to_date()
+        origins = Or((Compare("origin", "prefix", PREFIX), Compare("origin", "prefix", HIDDEN_ORIGIN)))
+        stored = engine.ledger.select(Selection(ROOT, descend=True, types=("source",), where=origins))
+        ids = [one.id for one in stored if isinstance(one, Source) and one.metadata.get(USER) == self.user_id]
+        if ids:
+            erasure.erase(engine, ids, reason="Erased the memories of a user")
+        for one in self._memory.writer.set_aside():
+            if one.metadata.get(USER) == self.user_id:
+                self._memory.writer.forget_aside(one.id)
+        return len(ids)
 
     def set_aside(self) -> Sequence[SetAside]:
         """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
@@ -322,7 +355,7 @@ class BlockingMemoryClient:
         """Values stored under names, for framework adapters. Raises `InvalidInput` if the client is disabled."""
         if not self.config.enabled:
             raise InvalidInput("This memory client is disabled and stores no records.", hint="Set memory.enabled=true.")
-        return Records(self._memory.engine)
+        return Records(self._memory.engine, self._who.user_id)
 
     def flush(self) -> None:
         """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
@@ -377,10 +410,19 @@ class BlockingMemoryClient:
         check_type(key, str | None, name="key", expected="text")
         if key is not None and not key.strip():
             raise InvalidInput("key: an empty text names nothing.", hint="Give a key such as 'phone', or none.")
-        if replaces is not None and replaces not in self._up_to_date().ledger.heads([replaces]):
-            raise NotFound(f"replaces: there is no memory {replaces!r}.", hint="Give the id of a stored memory.")
+        if replaces is not None:
+            self._up_to_date()
+            self._check_visible(replaces, name="replaces")
         named = {KEY: key, "replaces": replaces}
         return {name: value for name, value in named.items() if value is not None}
+
+    def _check_visible(self, memory_id: str, *, name: str = "memory_id") -> None:
+        """Raise `NotFound` for a memory that is unknown or another user's."""
+        check_type(memory_id, str, name=name, expected="text")
+        (read,) = self._memory.engine.ledger.read([ObjectRequest(objects=(memory_id,))])
+        item = read.objects.get(memory_id)
+        if item is None or not self._who.sees(item):
+            raise NotFound(f"{name}: there is no memory {memory_id!r}.", hint="Give the id of a stored memory.")
 
     def _stored(self, entry: MemoryEntry) -> str:
         if self._is_excluded(entry):

@@ -40,9 +40,10 @@ class MemorySystemClient:
 
     `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, such as
     a psycopg pool or a Redis client, which is used but not closed; SQLite has none. `agent_type`, `user_id`: the owner
-    of stored memories, unless the metadata names one. `embedder`, `reranker`: replace the configured ones; an embedder
-    may be a function that returns one vector per text. `vector_store`: a store of the host that searches next to the
-    ledger. Raises `InvalidInput` for an invalid configuration, an unavailable backend or model; nothing is opened then.
+    of stored memories, unless the metadata names one; with a `user_id`, memories of other users are returned only for
+    `scope="space"`. `embedder`, `reranker`: replace the configured ones; an embedder may be a function that returns one
+    vector per text. `vector_store`: a store of the host that searches next to the ledger. Raises `InvalidInput` for an
+    invalid configuration, an unavailable backend or model; nothing is opened then.
     """
 
     def __init__(
@@ -86,6 +87,11 @@ class MemorySystemClient:
     def agent_type(self) -> str | None:
         """The agent type of its memories, if there is one."""
         return self.sync.agent_type
+
+    @property
+    def user_id(self) -> str | None:
+        """The user of its memories, if there is one."""
+        return self.sync.user_id
 
     @property
     def key(self) -> str:
@@ -164,6 +170,10 @@ class MemorySystemClient:
         `erase`: delete it permanently from all revisions and indexes.
         """
         return await self._run(partial(self.sync.delete, memory_id, erase=erase))
+
+    async def erase_user(self) -> int:
+        """Erase all memories and records of the client's user permanently; return their number."""
+        return await self._run(self.sync.erase_user)
 
     async def flush(self) -> None:
         """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""

@@ -17,7 +17,7 @@ from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.core.scope import ROOT
 from treering.core.screening import instruction_flags
-from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, is_nested, normalised
+from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, USER, is_nested, normalised
 from treering.extensions.client.items.recalling import MemoryQuery, read_sources, recall
 from treering.extensions.client.items.recording import first_line, new_note, text_drafts
 from treering.extensions.client.json_values import check_json
@@ -46,10 +46,14 @@ _END = "end"
 
 
 class Records:
-    """The records of one space. Every change is one patch: applied whole, or not at all."""
+    """The records of one space. Every change is one patch: applied whole, or not at all.
 
-    def __init__(self, engine: Engine) -> None:
+    `user_id`: the user of the records, whom `retrieve` shows them to; without it, to all.
+    """
+
+    def __init__(self, engine: Engine, user_id: str | None = None) -> None:
         self.engine = engine
+        self._owner = {} if user_id is None else {USER: user_id}
 
     def get(self, names: Sequence[RecordName]) -> dict[RecordName, KeptRecord]:
         """Return the existing records."""
@@ -207,7 +211,7 @@ class Records:
         """Return the fields of the source of a record. Raises `InvalidInput` if its value is not JSON."""
         check_json(draft.value)
         flags = instruction_flags(draft.text)
-        metadata = normalised(draft.metadata, now=self.engine.clock.now())
+        metadata = normalised({**self._owner, **draft.metadata}, now=self.engine.clock.now())
         if session_id := draft.name.collection.session_id:
             metadata |= {SESSION: session_id, **({CONTEXT: session_id} if is_nested(session_id) else {})}
         return {

@@ -24,7 +24,7 @@ from treering.ports.search import NamePart, Scored, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest, run_together
 from treering.retrieval.search.known_words import known_words
-from treering.retrieval.search.question import Question, asks, reply_among
+from treering.retrieval.search.question import Question, asks, asks_about_past, reply_among
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import retrieval
 from treering.retrieval.text.analysis import query_terms
@@ -39,7 +39,6 @@ from treering.verbs.replaced_turns import (
     FoundTurn,
     ReplacingTurn,
     TurnPlace,
-    asks_about_past,
     behind_replacements,
     replaced_turns,
 )
@@ -219,9 +218,11 @@ def search(
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
+    current, unread = run.current_first(hits[: options.limit], query)
+    lagging = lag_warning(lag) if by_meaning else behind_warning(lag.behind)
     return DiscussionHits(
-        run.with_replies(run.current_first(hits[: options.limit], query)),
-        warnings=(*(() if hits else run.missing()), *(lag_warning(lag) if by_meaning else behind_warning(lag.behind))),
+        run.with_replies(current),
+        warnings=(*(() if hits else run.missing()), *lagging, *unread),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 
@@ -312,8 +313,11 @@ class _Search:
         replies = {hit.id: _reply(hit, blocks[hit.source_id]) for hit in questions}
         return [replace(hit, reply=replies.get(hit.id)) for hit in hits]
 
-    def current_first(self, found: Sequence[DiscussionHit], query: str) -> list[DiscussionHit]:
-        """Mark messages that later ones replaced, and put each directly behind its replacement."""
+    def current_first(self, found: Sequence[DiscussionHit], query: str) -> tuple[list[DiscussionHit], tuple[str, ...]]:
+        """Mark messages that later ones replaced, and put each directly behind its replacement.
+
+        Also returns warnings.
+        """
         now = self.zone.local(self.options.asked_at or self.engine.clock.now())
         turns = [FoundTurn(_place(one), one.scope, one.origin) for one in found if one.kind == "turn"]
         replaced = replaced_turns(self.engine, turns, query, now)
@@ -326,7 +330,7 @@ class _Search:
             look_up=lambda one, place: self._replacement(one, by_place[place]),
             past=asks_about_past(query),
         )
-        return ordered[: self.options.limit]
+        return ordered[: self.options.limit], replaced.warnings
 
     def _replacement(self, one: DiscussionHit, by: ReplacingTurn) -> DiscussionHit | None:
         """Return a message that was not found itself, if it may be shown."""

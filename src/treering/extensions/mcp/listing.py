@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
-from treering.verbs.envelope import WRITES, Mode, Tool
+from treering.verbs.envelope import WRITES, AskingInput, Mode, Tool
 
 Schema = dict[str, Any]
 
@@ -116,7 +116,13 @@ def _modes_text(tool: Tool, modes: Sequence[str]) -> str:
 
 
 def _input_schema(tool: Tool) -> Schema:
-    needed = {field.name: field.schema for mode in tool.modes.values() for field in fields_of(mode) if field.required}
+    needed = {
+        field.name: field.schema
+        for mode in tool.modes.values()
+        for field in fields_of(mode)
+        # The text of a search is optional, but most searches have one.
+        if field.required or (issubclass(mode.input, AskingInput) and field.name == mode.input.TEXT)
+    }
     shown = needed or {field.name: field.schema for mode in tool.modes.values() for field in fields_of(mode)[:1]}
     return {
         "type": "object",

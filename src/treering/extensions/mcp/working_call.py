@@ -11,7 +11,7 @@ from treering.extensions.mcp.arguments import input_names
 from treering.extensions.mcp.listing import Schema, resolved
 from treering.verbs.catalog import EXAMPLES, TOOLS, kinds_of
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS
-from treering.verbs.envelope import Mode
+from treering.verbs.envelope import AskingInput, Mode
 
 _CHARS = 200
 """Characters of a text of the caller that are repeated."""
@@ -43,6 +43,9 @@ def working_call(verb: str, call: Mapping[str, Any], *, wrong: Collection[str] =
         examples = (dict(one) for one in EXAMPLES[verb].values())
         return next((one for one in examples if one.get("mode", tool.default) == mode.name), None)
     chosen = _mended(mode.options, _renamed(options, mode.options.model_fields), wrong)
+    text = mode.input.TEXT if issubclass(mode.input, AskingInput) else ""
+    if text and text not in fields and "filter" not in (chosen or {}):  # a search needs one of both
+        fields = {**fields, text: f"<{text}>"}
     shown: dict[str, Any] = {"mode": mode.name, "scope": call.get("scope"), "input": fields, "options": chosen}
     return {name: value for name, value in shown.items() if value}
 

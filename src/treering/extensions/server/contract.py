@@ -30,7 +30,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
     HTTPStatus.CONFLICT: "Conflict with another write; `details` contain the current state.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server's limit.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not labelled as JSON.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The route does not take this Content-Type.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests with this key; try again after `Retry-After` seconds.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",

@@ -123,7 +123,12 @@ class UploadEndpoint:
 def _check_label(request: Request) -> None:
     """Refuse content types that a browser sends from pages of other sites without a preflight request."""
     if content_type(request) in _SENT_UNASKED:
-        raise mislabeled(request, "file", "Send its bytes with the header Content-Type: application/octet-stream.")
+        raise mislabeled(
+            request,
+            "file",
+            "Pages of other sites can send this type. Send the file with Content-Type: application/octet-stream; its "
+            "name decides the format.",
+        )
 
 
 def route(context: ServerContext, calls: RecentCalls, jobs: RunningJobs) -> Route:

@@ -23,7 +23,7 @@ def versions_of_both(ledger: Ledger, coming: Sequence[MergeEntry], touched: Coll
         for one in sorted(coming, key=lambda one: one.order)
         if isinstance(one.after, Source) and one.after.kind == _KIND and one.target in touched
     }
-    ours = {name: ledger.get(name) for name in theirs}
+    ours = {name: ledger.get(name) for name in ledger.heads(theirs)}  # the others were erased here
     return {name: (one, theirs[name]) for name, one in ours.items() if isinstance(one, Source)}
 
 

@@ -145,6 +145,7 @@ def merge_ledger(
         target,
         coming,
         (parent,),
+        source=source,
         by=by,
         reason=f"Merged {name}",
         alike=_settled_alike(source, shared.seq),
@@ -207,15 +208,16 @@ def receive(
     *,
     by: Author,
     reason: str,
+    source: Ledger | None = None,
     alike: int = 0,
     told_anyway: bool = False,
     erasing: Erasing = erase_only,
 ) -> MergeReport:
     """Merge entries into a ledger, in one transaction. Raises `Conflict` where others do not stop writing.
 
-    `alike`: the sequence number up to which the other space settled the same, as a copy has. `told_anyway`: record the
-    heads of the parents even if nothing was new. `erasing` performs the merge and receives all revisions of the sources
-    that it erases.
+    `source`: the ledger of the other space, if it is open. `alike`: the sequence number up to which the other space
+    settled the same, as a copy has. `told_anyway`: record the heads of the parents even if nothing was new. `erasing`
+    performs the merge and receives all revisions of the sources that it erases.
     """
     going = [entry.target for entry in coming if entry.kind == ERASED]
     erased = [one for name in target.heads(going) for one in target.history(name) if isinstance(one, Source)]
@@ -230,7 +232,7 @@ def receive(
             reason,
             touched=touched | files_unknown_to_readers(target, coming, maps),
             settled_from=settled_from,
-            unsettled=files_of_erased_maps(target, coming, touched, maps),
+            unsettled=files_of_erased_maps(target, source, coming, touched, maps, settled=begin),
             after=after,
             always_recorded=told_anyway,
             maps=maps,
@@ -303,25 +305,43 @@ def files_unknown_to_readers(
 
 def files_of_erased_maps(
     ledger: Ledger,
+    source: Ledger | None,
     coming: Sequence[MergeEntry],
     touched: Collection[str],
     held: Mapping[tuple[str, str], Sequence[str]],
+    *,
+    settled: int,
 ) -> frozenset[str]:
     """Return the files of repositories whose map was erased: their branches follow from the remaining readings.
 
-    `touched`: objects changed or erased here since the last merge. An erased source may have been the map of any
-    repository.
+    `touched`: objects changed or erased here after the event `settled`. An erased source may have been the map of any
+    repository, unless `source` contains it as something else. A map that no merge has read determined only the files
+    that were written together with it.
     """
     going = {one.target for one in coming if one.kind == ERASED}
     roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
-    sources = {name for name in touched if kind_of(name) == "source"}
-    lost_any = len(ledger.heads(sources)) < len(sources)
-    if not roots and not lost_any:
+    names = {name for name in touched if kind_of(name) == "source"}
+    heads = ledger.heads(names)
+    lost = [name for name in names.difference(heads) if not (source and _is_known_without_map(name, ledger, source))]
+    if not roots and not lost:
         return frozenset()
-    # Heads are read instead of objects, because a space may have many sources of which none is a file of a repository.
-    heads = ledger.heads({one.target for one in ledger.events() if one.target.startswith(f"{PREFIXES['source']}:")})
+    merged_to = max(settled, _settled(ledger)[1])
+    if roots or any(ledger.events_of(name)[0].seq <= merged_to for name in lost):
+        # Heads are read instead of objects, because a space may have many sources of which none is a file.
+        heads = ledger.heads({one.target for one in ledger.events() if one.target.startswith(f"{PREFIXES['source']}:")})
     named = ((one.id, (one.scope, root_of(one))) for one in heads.values())
-    return frozenset(name for name, key in named if key in roots or (lost_any and key[1]))
+    return frozenset(name for name, key in named if key in roots or (lost and key[1]))
+
+
+def _is_known_without_map(name: str, ledger: Ledger, source: Ledger) -> bool:
+    """Return whether another space has a source with all of its changes before its erasure, and none made it a map."""
+    if name not in source.heads([name]):
+        return False
+    revisions = (one for one in ledger.events_of(name) if _is_change(one) and "revision" in (one.after or {}))
+    known = {_change_of(one) for one in source.events_of(name)}
+    return known.issuperset(map(_change_of, revisions)) and all(
+        isinstance(one, Source) and one.kind != MAP for one in source.history(name)
+    )
 
 
 def _brings_branches(entry: MergeEntry) -> bool:
@@ -439,11 +459,17 @@ def _id_of(one: tuple[int, Object]) -> str:
 
 
 def _changes(ledger: Ledger) -> set[str]:
-    return {
-        (event.merged or {}).get("event", event.id)
-        for event in ledger.events()
-        if event.target not in (MERGE, POLICY) and (event.merged is None or "event" in event.merged)
-    }
+    return {_change_of(event) for event in ledger.events() if event.target not in (MERGE, POLICY) and _is_change(event)}
+
+
+def _is_change(event: AuditEvent) -> bool:
+    """Return whether an event records a change, and not a state that a merge folded."""
+    return event.merged is None or "event" in event.merged
+
+
+def _change_of(event: AuditEvent) -> str:
+    """Return the id of the event that first recorded a change, in any space."""
+    return str((event.merged or {}).get("event", event.id))
 
 
 def _bare(item: Object) -> Object:

@@ -76,10 +76,11 @@ class Comparison:
         turns = sorted({old.message for old in before if old.author == new.author})
         kinds = kinds_of(new)
         valued = [old.id for old in before if not kinds.isdisjoint(old.keys)]
-        for old, likeness, common in zip(candidates, cosines, shared, strict=True):
+        of_words = word_signs(new.text, [old.text for old in candidates])
+        for old, likeness, common, words in zip(candidates, cosines, shared, of_words, strict=True):
             signs = self._of_new | dict.fromkeys((*_of_old(old), *_of_both(new, old)), 1.0)
             signs |= _amounts_of(new, old, common)
-            signs |= word_signs(new.text, old.text)
+            signs |= words
             signs["cosine"] = likeness
             signs["nearer"] = len(cosines) - bisect_right(by_cosine, likeness)
             signs["more shared"] = len(shared) - bisect_right(by_shared, common)

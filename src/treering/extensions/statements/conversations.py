@@ -2,11 +2,11 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -26,7 +26,7 @@ from treering.retrieval.text.time_zones import TimeZone
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message, stored_turns
-from treering.verbs.replaced_turns import FoundTurn, ReplacingTurn, TurnPlace
+from treering.verbs.replaced_turns import FoundTurn, ReplacedTurns, ReplacingTurn, TurnPlace
 
 MAX_REMEMBERED_MESSAGES = 10_000
 """Messages of conversations that stay in memory with their statements: 20 to 90 KB each."""
@@ -40,6 +40,8 @@ MAX_MESSAGES = 4_000
 _STEP = 1_000
 SAVED_FROM = 100
 """Statements compared since links were saved, from which on they are saved: comparing takes a tenth of a second."""
+MAX_UNREAD = 1_000
+"""Unread statements that a search reads, in about a second. Later ones continue there."""
 
 _State = tuple[str, int, str]
 """A source, its revision and its fingerprint, which begins with the number of its messages."""
@@ -67,16 +69,23 @@ class _Part:
 
     messages: Sequence[SaidMessage] = ()
     stored: tuple[Statement, ...] | None = None
-    """The statements that are stored with it."""
+    """Its statements, if they need not be parsed."""
     turns: Mapping[int, ReplacingTurn] = field(default_factory=dict)
     positions: Mapping[TurnPlace, int] = field(default_factory=dict)
     digest: str = ""
     """A salted digest of the messages and of the statements that are stored with them."""
+    is_cut: bool = False
+    """Whether it has further statements, which are not read yet."""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         """All statements."""
-        return self._stated_in(self.messages)
+        return tuple(self._stated_in(self.messages))
+
+    def first(self, count: int) -> "_Part":
+        """Return it with no more than its first statements; only these are parsed."""
+        stated = tuple(islice(self._stated_in(self.messages), count + 1))
+        return replace(self, stored=stated[:count], is_cut=len(stated) > count)
 
     def may_be_replaced(self, place: TurnPlace) -> bool:
         """Return whether a message states something that others may replace or contest. Reads this message alone."""
@@ -84,10 +93,30 @@ class _Part:
         stated = self._stated_in([one for one in self.messages if one.position == position])
         return any(one.is_stated or one.force == "suggested" for one in stated if one.message == position)
 
-    def _stated_in(self, messages: Sequence[SaidMessage]) -> tuple[Statement, ...]:
-        if self.stored is not None:
-            return self.stored
-        return tuple(one for message in messages for one in statements_of(message))
+    def _stated_in(self, messages: Sequence[SaidMessage]) -> Iterable[Statement]:
+        return chain.from_iterable(map(statements_of, messages)) if self.stored is None else self.stored
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many unread statements may still be read, and whether others were left unread."""
+
+    left: int
+    saves_all: bool = False
+    """Whether links are saved however few they are."""
+    is_short: bool = False
+
+    def begin_of(self, parts: Sequence[_Part], known: Sequence[Sequence[StatementLinks]]) -> tuple[_Part, ...]:
+        """Return the parts up to the last statement that may be read. `known`: the links of read statements."""
+        begun: list[_Part] = []
+        for place, part in enumerate(parts):
+            count = len(known[place]) if place < len(known) else 0
+            begun.append(part.first(count + self.left))
+            self.left -= max(0, len(begun[-1].statements) - count)
+            if begun[-1].is_cut:
+                self.is_short = True
+                break
+        return tuple(begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +188,25 @@ def _cache_of(engine: Engine) -> _Cache:
 
 
 def conversation_at(
-    engine: Engine, *, scope: str, root: str, as_of: AsOf = None, only_for: Sequence[TurnPlace] | None = None
+    engine: Engine,
+    *,
+    scope: str,
+    root: str,
+    as_of: AsOf = None,
+    only_for: Sequence[TurnPlace] | None = None,
+    allowance: Allowance | None = None,
 ) -> StatedConversation:
     """Return the conversation whose sources are at an origin, or below it with `#`; now, or as it was.
 
     `only_for`: an unread conversation is not compared, and returned empty, if none of these turns may be replaced.
+    `allowance`: how much of it is read now; without one, all of it.
     """
     sources = engine.ledger.sources(scope=scope, root=root)
     if as_of is not None:
         return _earlier_conversation(engine, (scope, root), [state.id for _, state in sorted(sources.items())], as_of)
     active = sorted((origin, state) for origin, state in sources.items() if state.status == "active")
     states = [(state.id, state.revision, state.fingerprint) for _, state in active]
-    return _conversation(engine, (scope, root), _newest(states), only_for)
+    return _conversation(engine, (scope, root), _newest(states), only_for, allowance)
 
 
 def _earlier_conversation(
@@ -185,14 +221,13 @@ def _earlier_conversation(
     return _extended(StatementLedger(), (), parts, (), saved.read()).conversation
 
 
-def replaced_turns(
-    engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime
-) -> dict[TurnPlace, ReplacingTurn]:
+def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime) -> ReplacedTurns:
     """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
     asked = _Question.of(question, now)
-    found: dict[TurnPlace, ReplacingTurn] = {}
+    allowance = Allowance(MAX_UNREAD)
+    found = ReplacedTurns()
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
-        conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of, only_for=group)
+        conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of, only_for=group, allowance=allowance)
         positions = {place: conversation.positions.get(place, -1) for place in group}
         ledger = conversation.ledger
         ranks = {position: rank for rank, position in enumerate(dict.fromkeys(positions.values()))}
@@ -209,6 +244,7 @@ def replaced_turns(
                 leads = leading is not None and (pulls or ranks.get(leading, len(ranks)) > ranks[position])
                 degree: Degree = one.degree if one and one.relation.source.message == latest else "perhaps"
                 found[place] = replace(turn, degree=degree, leads=leads)
+    found.is_partial = allowance.is_short
     return found
 
 
@@ -306,7 +342,11 @@ def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf
 
 
 def _conversation(
-    engine: Engine, place: tuple[str, str], states: tuple[_State, ...], only_for: Sequence[TurnPlace] | None
+    engine: Engine,
+    place: tuple[str, str],
+    states: tuple[_State, ...],
+    only_for: Sequence[TurnPlace] | None,
+    allowance: Allowance | None,
 ) -> StatedConversation:
     cache = _cache_of(engine)
     with cache.lock:
@@ -321,11 +361,22 @@ def _conversation(
             cache.put(place, compared.with_read(dict(zip(states, parts, strict=True))))
         return StatedConversation(StatementLedger(), {}, {})
     saved = SavedLinks(engine.ready, place, [part.digest for part in parts])
+    before: Sequence[Sequence[StatementLinks]]
+    links: Sequence[Sequence[StatementLinks]]
     if known and known.is_begin_of(states):
-        made = _grown(known, states, parts)
+        *before, last = known.links
+        # The last source has grown or changed, or others follow.
+        statements = known.parts[-1].statements
+        links = [last] if parts[len(before)].first(len(statements)).statements == statements else []
+        ledger, unsaved = known.closed, known.unsaved
     else:
-        made = _extended(StatementLedger(), states, parts, (), saved.read())
-    if made.unsaved >= SAVED_FROM:
+        before, links, ledger, unsaved = [], saved.read(), StatementLedger(), 0
+    if allowance is not None:
+        parts = (*parts[: len(before)], *allowance.begin_of(parts[len(before) :], links))
+        states = tuple(_state_of(state, part) for state, part in zip(states, parts, strict=False))
+    made = _extended(ledger, states, parts, before, links)
+    made = replace(made, unsaved=made.unsaved + unsaved)
+    if made.unsaved >= (1 if allowance and allowance.saves_all else SAVED_FROM):
         saved.write(made.links)
         made = replace(made, unsaved=0)
     with cache.lock:
@@ -333,17 +384,13 @@ def _conversation(
     return made.conversation
 
 
+def _state_of(state: _State, part: _Part) -> _State:
+    """Return the state of a source of which this part was read: one that it never has if that is not all."""
+    return (*state[:2], "") if part.is_cut else state
+
+
 def _nothing_compared() -> _Known:
     return _Known((), (), StatedConversation(StatementLedger(), {}, {}), StatementLedger(), (), 0)
-
-
-def _grown(known: _Known, states: tuple[_State, ...], parts: tuple[_Part, ...]) -> _Known:
-    """Return a conversation that went on since it was read: its last source has grown or changed, or others follow."""
-    *before, last = known.links
-    statements = known.parts[-1].statements
-    stays = parts[len(before)].statements[: len(statements)] == statements
-    made = _extended(known.closed, states, parts, before, [last] if stays else [])
-    return replace(made, unsaved=made.unsaved + known.unsaved)
 
 
 def _extended(

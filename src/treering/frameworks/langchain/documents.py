@@ -226,7 +226,7 @@ def _fits(document: Document, filters: Mapping[str, Any] | None) -> bool:
 
 def _remembered(item: MemoryItem) -> Document:
     own = {"similarity_score": item.similarity_score, "timestamp": item.timestamp.isoformat()}
-    return Document(id=item.id, page_content=item.content, metadata={**item.metadata, **own})
+    return Document(id=item.id, page_content=item.content, metadata={**item.metadata, **own, **item.replacement})
 
 
 def _entry(message: BaseMessage) -> RecordEntry:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from treering.core.evidence import Lines, Turn
-from treering.core.objects import Knowledge, Object, title_of
+from treering.core.objects import Knowledge, Node, Object, title_of
 from treering.ports.passages import Reach
 from treering.retrieval.index.passages import may_be_packed, passages_of
 from treering.retrieval.packing.citing import Citing
@@ -25,8 +25,9 @@ from treering.retrieval.tuning import TUNING
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """Knowledge, work and activities that may be about a task, each with its score, in three groups."""
+    """Knowledge, work and activities that may be about a task, each with its score, in four groups."""
 
+    named: Sequence[tuple[Object, float]]
     by_words: Sequence[tuple[Object, float]]
     attached: Sequence[tuple[Object, float]]
     about_files: Sequence[tuple[Object, float]]
@@ -34,7 +35,7 @@ class Beliefs:
     @property
     def items(self) -> list[Object]:
         """All of them; some may be in several groups."""
-        return [item for item, _ in (*self.by_words, *self.attached, *self.about_files)]
+        return [item for item, _ in (*self.named, *self.by_words, *self.attached, *self.about_files)]
 
     def about_task(self, citing: Citing, idf: IdfWeights, *, only: bool) -> list[tuple[Object, float]]:
         """Return each one about the task once, with the score of its first group.
@@ -42,15 +43,23 @@ class Beliefs:
         `only`: nothing else was found. Then knowledge about files that is near the task in meaning is shown, too.
         """
         by_words = [pair for pair in self.by_words if only or _is_about_task(pair[0], citing, idf)]
-        unique = {item.id: (item, score) for item, score in reversed((*by_words, *self.attached, *self.about_files))}
-        return [*unique.values()][::-1]
+        named = {item.id: (item, score) for item, score in reversed(self.named)}
+        others = (*by_words, *self.attached, *self.about_files)
+        unique = {item.id: (item, score) for item, score in reversed(others) if item.id not in named}
+        return [*[*named.values()][::-1], *[*unique.values()][::-1]]
 
 
 def candidates_of(results: TaskResults, resting: Sequence[Knowledge], reach: Reach) -> Beliefs:
-    """Return the knowledge found by its words, attached to a node in the task, or resting on its best files."""
+    """Return named objects with the ones attached to them, knowledge with words of the task, and on its best files.
+
+    Objects attached to a node come after those with words of the task.
+    """
+    of_nodes = [one for one in results.attached if isinstance(one.named, Node)]
+    of_others = [one for one in results.attached if one not in of_nodes]
     return Beliefs(
+        [(item, 1.0) for one in of_others for item in (one.named, *one.items)],
         [(hit.item, hit.score) for hit in results.about_task if hit.item],
-        [(item, 0.0) for one in results.attached for item in one.items],
+        [(item, 0.0) for one in of_nodes for item in one.items],
         _about_files(_best_files(by_file(results.passages)), resting, results.known.idf, reach),
     )
 

@@ -68,6 +68,12 @@ def belief_item(
     )
 
 
+def with_line(draft: UnnumberedItem, line: str) -> UnnumberedItem:
+    """Return an item with a line below its text."""
+    text = "\n".join(filter(None, (draft.item.text, line)))
+    return replace(draft, item=draft.item.model_copy(update={"text": text}))
+
+
 def _without_alternatives(item: Object, titles: Sequence[str]) -> Object:
     if not titles or not isinstance(item, Knowledge) or not isinstance(item.payload, Decision):
         return item

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from treering.core.characters import label
 from treering.core.counting import counted_things
 from treering.core.evidence import Lines
-from treering.core.objects import Constraint, Knowledge
+from treering.core.objects import Constraint, Knowledge, title_of
 from treering.core.policy import is_over
 from treering.ports.passages import Reach
 from treering.retrieval import limits
@@ -151,7 +151,7 @@ def _next_reads(packed: Packed, notes: PackNotes) -> tuple[str, ...]:
     results = notes.results
     companions = _companions(packed, notes.files, results.histories)
     belonging = (
-        f"{one.left_out} more belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
+        f"{one.left_out} more belong to {quoted(title_of(one.named))} (`{one.named.id}`, mode related)"
         for one in results.attached
         if one.left_out
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from treering.core.objects import Fact, Knowledge, Node, Object
+from treering.core.objects import Fact, Knowledge, Object
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.search.commit_history import CommitHistory
 from treering.retrieval.search.known_words import KnownWords
@@ -31,9 +31,9 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The objects attached to a node that a task names."""
+    """The objects attached to a node or work item that a task names."""
 
-    node: Node
+    named: Object
     items: Sequence[Object]
     """The most important first: constraints, open work, knowledge, completed work."""
     left_out: int = 0
@@ -41,7 +41,7 @@ class Attached:
     @property
     def is_recorded(self) -> bool:
         """Whether the node or one of the objects was recorded, and not copied by an adapter."""
-        return any(one.origin_channel != COPIED for one in (self.node, *self.items))
+        return any(one.origin_channel != COPIED for one in (self.named, *self.items))
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TaskResults:
     known: KnownWords
     """The words of the task that occur here."""
     attached: tuple[Attached, ...]
-    """The nodes that the task names, with their objects."""
+    """The nodes and work that the task names, with their objects."""
     histories: tuple[CommitHistory, ...]
     """The commits of the repositories in reach."""
     altered: Mapping[str, str]

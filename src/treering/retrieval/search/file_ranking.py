@@ -37,14 +37,12 @@ def rank_in_files(
     file) and `commits`. Scores stay between 0 and 1.
     """
     further, wanted = TUNING.candidates.further_weight, frozenset(terms)
-    discount = (1 - TUNING.files.beside_code) * _code_share(heads, own_scores)
     equal = {CODE, NO_PLACE, "documentation"} if how_to else {CODE, NO_PLACE}
 
     def weight(head: PassageHead) -> float:
         if chore:
             return _weight_for_chore(head, wanted)
-        is_equal = head.place_role in equal and not _is_overview(head)
-        return 1.0 if is_equal else 1 - discount * (1 - called_share(head, wanted))
+        return 1.0 if head.place_role in equal else _weight_beside_code(head, wanted)
 
     placed = [_Placed.of(hit, head, weight(head)) for hit in ranked if (head := heads.get(hit.key))]
     files = _file_scores(placed, own_scores)
@@ -74,23 +72,19 @@ def is_in_no_file(head: PassageHead) -> bool:
     return head.place_role == NO_PLACE and head.type != "node"
 
 
-def _is_overview(head: PassageHead) -> bool:
-    """Return whether a passage is the page of a module or the map of a repository, which repeat the names in files."""
-    return head.type == "node" or head.kind == "repo"
-
-
 def _weight_for_chore(head: PassageHead, terms: frozenset[str]) -> float:
     """Return the weight of a passage for a question about a chore, such as `how do I run the tests`.
 
     Code and tests have the words of such a question by chance.
     """
-    if is_in_no_file(head) or is_guide(path_of(head), head.place_role):
+    path, role = path_of(head), head.place_role
+    if is_in_no_file(head) or is_guide(path, role) or defines_commands(path, role):
         return 1.0
-    if defines_commands(path_of(head), head.place_role):
-        return TUNING.files.defining_commands
-    if head.place_role == "documentation":
-        return 1 - (1 - TUNING.files.beside_code) * (1 - called_share(head, terms))
-    return TUNING.files.beside_code
+    return _weight_beside_code(head, terms) if role == "documentation" else TUNING.files.beside_code
+
+
+def _weight_beside_code(head: PassageHead, terms: frozenset[str]) -> float:
+    return 1 - (1 - TUNING.files.beside_code) * (1 - called_share(head, terms))
 
 
 def called_share(head: PassageHead, terms: frozenset[str]) -> float:
@@ -136,13 +130,6 @@ def _positions(placed: Iterable[_Placed]) -> dict[int, int]:
     return positions
 
 
-def _code_share(heads: Mapping[int, PassageHead], scores: Mapping[int, float]) -> float:
-    """Return the score of the best code, relative to the best passage."""
-    best = max((scores.get(key, 0.0) for key in heads), default=0.0)
-    code = max((scores.get(key, 0.0) for key, head in heads.items() if head.place_role == CODE), default=0.0)
-    return code / best if best else 0.0
-
-
 def _file_scores(placed: Iterable[_Placed], scores: Mapping[int, float]) -> dict[str, float]:
     """Return the weighted sum of the passages of each file, relative to the highest sum.
 
@@ -170,12 +157,8 @@ def _commit_scores(placed: Sequence[_Placed], commits: Mapping[str, float]) -> M
     if not touched:
         return touched
     middle = median_low(touched.values())
-    unknown = (head for head in (one.head for one in placed) if is_in_no_file(head) or _is_no_code(head))
-    return {**{head.origin: middle for head in unknown}, **touched}
-
-
-def _is_no_code(head: PassageHead) -> bool:
-    return head.place_role != NO_PLACE and not file_at(path_of(head))
+    no_code = (one.head for one in placed if not file_at(path_of(one.head)))
+    return {**{head.origin: middle for head in no_code}, **touched}
 
 
 def _parts(one: _Placed, file: float, commits: Mapping[str, float]) -> dict[str, ArmScore]:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
 
+from treering.core.canonical import is_object
 from treering.core.evidence import Locator, Segment, Turn
 from treering.ports.models import (
     Embedder,
@@ -148,6 +149,8 @@ class Question:
     meaning: Meaning | None
     embedder: Embedder | None = None
     quick: Embedder | None = None
+    likeness: Embedder | None = None
+    """The quick model, which compares the passages found with each other."""
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
     lag: Lag = _NO_LAG
@@ -187,6 +190,7 @@ class Question:
         *,
         embedder: Embedder | None,
         quick: Embedder | None = None,
+        likeness: Embedder | None = None,
         now: datetime | None = None,
         zone: TimeZone = UTC_ZONE,
         lag: Lag = _NO_LAG,
@@ -210,7 +214,19 @@ class Question:
         understood = tuple(_understood(read, ranges)) if local and ranges else ()
         unread = len(text) - len(read)
         return cls(
-            read, terms_of(read), meaning, embedder, quick, days, unread, lag, understood, zone, is_known, rarity
+            read,
+            terms_of(read),
+            meaning,
+            embedder,
+            quick,
+            likeness,
+            days,
+            unread,
+            lag,
+            understood,
+            zone,
+            is_known,
+            rarity,
         )
 
     def compounds(self) -> tuple[Compound, ...]:
@@ -317,6 +333,8 @@ def question_title(text: str) -> str:
 
 def terms_of(text: str) -> TextQuery:
     """Return the terms to search for a question. In a long one, frequent terms and terms of the title count twice."""
+    if is_object(text.strip()):  # its prefix is a word of many texts
+        return TextQuery((text.strip().partition(":")[2],), (text.strip(),))
     if not is_long(text):
         return query_terms(text)
     essence = essence_of(text)
@@ -479,6 +497,29 @@ def asks(text: str) -> bool:
     return _REQUEST.match(_SENTENCE_END.split(ending.rstrip(".! "))[-1].strip()) is not None
 
 
+_PAST = re.compile(
+    r"\b(?:used to|previous(?:ly)?|former(?:ly)?|original(?:ly)?|at first|initial(?:ly)?|back then|in the past|"
+    r"at the time|before\W*$|until (?:then|now)|no longer|anymore|früher|davor|vorher|ursprünglich|damals|antes|"
+    r"anteriormente|originalmente)\b|^(?!.*\b(?:does|do|will)\b).*\b(?<!how )old\b|"
+    r"\b(?:was|were|did|had)\b.*\b(?:before|earlier|first|once)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words of a question about an earlier state. `Before the inspection` is one only in a question in the past tense."""
+
+
+def asks_about_past(question: str) -> bool:
+    """Return whether a question is about an earlier state, so that what was replaced answers it."""
+    return _PAST.search(question) is not None
+
+
+_PAST_TENSE = re.compile(r"\b(?:was|were|did|had)\b", re.IGNORECASE)
+
+
+def asks_for_state(question: str) -> bool:
+    """Return whether a question may be about what holds now, and not about an event, which has its own day."""
+    return not asks_about_past(question) and _PAST_TENSE.search(question) is None
+
+
 _HOW_TO = re.compile(
     r"\bwhy (?:was|were|did|has|have)\b|"
     r"\bhow (?:do|can|should|would) (?:i|we|you|one)\b|\bhow to\b|\b(?:should|must|can|may|do) (?:i|we)\b|"
@@ -489,8 +530,11 @@ _HOW_TO = re.compile(
 
 
 def asks_how_to(text: str) -> bool:
-    """Return whether documentation answers a question more often than code: duties and past decisions."""
-    return _HOW_TO.search(text) is not None
+    """Return whether documentation answers a question more often than code: duties and past decisions.
+
+    The text of an issue is about code, also if it mentions how to do something.
+    """
+    return not is_long(text) and _HOW_TO.search(text) is not None
 
 
 _CHORE = re.compile(

@@ -336,21 +336,17 @@ def _own_scores(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
 
 
 def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
-    """Find passages with the literal text of all quoted phrases, or else of a whole short question.
+    """Find passages with the literal text of a whole short question.
 
     A pasted message, heading or line of code usually occurs in one place. A phrase that many passages contain, such as
     "run the tests", identifies none.
     """
-    quoted = question.terms.phrases
-    whole = "" if is_long(question.text) else index_text(question.text)
-    phrases = quoted or ((whole,) if len(whole.split()) > TUNING.question.max_lookup_words else ())
-    limit = limits.MAX_CANDIDATES_PER_ARM if quoted else TUNING.question.max_exact_passages + 1
-    matches: list[set[int]] = []
-    for phrase in phrases:
-        found: TextFound = yield TextRequest(reach, limit, words=(phrase,))
-        matches.append({hit.key for hit in found.words})
-    in_all = set.intersection(*matches) if matches else set()
-    return in_all if quoted or len(in_all) <= TUNING.question.max_exact_passages else set()
+    phrase = "" if is_long(question.text) else index_text(question.text)
+    if len(phrase.split()) <= TUNING.question.max_lookup_words:
+        return set()
+    most = TUNING.question.max_exact_passages
+    found: TextFound = yield TextRequest(reach, most + 1, words=(phrase,))
+    return {hit.key for hit in found.words} if len(found.words) <= most else set()
 
 
 def _is_quote(text: str) -> bool:

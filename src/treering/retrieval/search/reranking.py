@@ -84,6 +84,8 @@ class Candidate:
     score: float
     text: str
     trust: float = 1.0
+    exact: str = ""
+    """Two candidates with different values of it, both not empty, are no duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,16 @@ def _without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
     alike = (common >= TUNING.candidates.duplicate_at * (own + own.T - common)).tolist()
     distinct: list[int] = []
     for n, candidate in enumerate(candidates):
-        if not any(alike[n][m] and _numbers(candidate) == _numbers(candidates[m]) for m in distinct):
+        if not any(alike[n][m] and _are_duplicates(candidate, candidates[m]) for m in distinct):
             distinct.append(n)
     return [candidates[n] for n in distinct]
+
+
+def _are_duplicates(one: Candidate, other: Candidate) -> bool:
+    """Return whether candidates with nearly the same words are duplicates."""
+    if one.exact and other.exact and one.exact != other.exact:
+        return False
+    return _numbers(one) == _numbers(other)
 
 
 def _numbers(candidate: Candidate) -> list[str]:

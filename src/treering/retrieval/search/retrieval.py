@@ -27,7 +27,8 @@ from treering.retrieval.index.ties import is_turn
 from treering.retrieval.search.adjustment import Adjusting, Adjustment
 from treering.retrieval.search.fusion import Fused
 from treering.retrieval.search.idf import IdfWeights
-from treering.retrieval.search.question import Question, asks, reply_among
+from treering.retrieval.search.later_turns import SaidTurn, raised_scores
+from treering.retrieval.search.question import Question, asks, asks_for_state, reply_among
 from treering.retrieval.search.ranking import Ranking, form_of, rank
 from treering.retrieval.search.reranking import (
     Candidate,
@@ -140,6 +141,8 @@ class CandidateReader:
 
 _HITS_PER_SPARE = 5
 """The first read of texts includes one spare candidate for this number of hits; mostly no other can be a hit."""
+
+_PAIR = 2
 
 _READ_AT_ONCE = 2
 """Candidates per hit up to which all texts are read at once, because a second read costs more than a few texts."""
@@ -262,6 +265,7 @@ def retrieval(
     if adjusting:
         found = adjusted(found, adjusting)
     found, cost = yield from _rerank(question.text, found, reader, reranking)
+    found = yield from _with_later_turns(question, found, reader)
     choosing, wording = partial(_repeating if repeating else _diverse, limit=limit), Wording.of(question.text)
     hits, duplicates = yield from _read(question, found, wording, reader, choosing, limit=limit)
     if not by_source:  # passages grouped by source are shown without their replies
@@ -405,6 +409,27 @@ def _rerank(
     return sorted((*scored, *rest), key=lambda one: -one.score), cost
 
 
+def _with_later_turns(
+    question: Question, found: list[_ShownCandidate], reader: CandidateReader
+) -> Steps[list[_ShownCandidate]]:
+    """Raise turns among the best candidates that come back to what earlier ones said."""
+    turns = [one for one in found[: TUNING.later_turns.most] if is_turn(one.head)]
+    if len(turns) < _PAIR or question.likeness is None or not asks_for_state(question.text):
+        return found
+    yield from reader.read((), [one.head for one in turns])
+    said = {
+        one.head.key: SaidTurn(words.text, words.locator.at, words.locator.turn, one.score)
+        for one in turns
+        if (words := reader.words(one.head)) and isinstance(words.locator, Turn) and words.locator.at
+    }
+    if len(said) < _PAIR:
+        return found
+    raised = dict(zip(said, raised_scores(list(said.values()), question.likeness), strict=True))
+    return sorted(
+        (replace(one, score=raised.get(one.head.key, one.score)) for one in found), key=lambda one: -one.score
+    )
+
+
 def _with_speaker(words: CandidateWords) -> str:
     """Return a turn with its speaker, without its day, which would favor turns of the same day."""
     speaker = words.heading.partition(" (")[0]
@@ -533,8 +558,16 @@ def _head_from_ledger(head: PassageHead, state: Head, words: CandidateWords) -> 
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
-    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.weight) for hit in hits]
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.weight, _exact(hit)) for hit in hits]
     return diversify(candidates, limit)
+
+
+def _exact(hit: Hit) -> str:
+    """Return the type, title and text of an object of the ledger, or of a file without text; empty for a passage.
+
+    Such objects have few words: different ones may have the same text.
+    """
+    return f"{hit.state.type}\n{hit.titled_text}" if hit.item or not hit.text else ""
 
 
 def _repeating(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:

@@ -4,12 +4,13 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Thread
 from time import monotonic
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from treering.core.characters import printable, shown
 from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
@@ -58,10 +59,13 @@ def started_git(
 
 
 def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float) -> tuple[bytes, bytes]:
-    until, left = monotonic() + seconds, given or None
+    until = monotonic() + seconds
+    if given and process.stdin:
+        Thread(target=_feed, args=(process.stdin, given), daemon=True).start()
+        process.stdin = None  # after a timeout, `communicate` would not send the rest
     while True:
         try:
-            return process.communicate(left, timeout=_LOOKING_SECONDS)
+            return process.communicate(timeout=_LOOKING_SECONDS)
         except subprocess.TimeoutExpired as error:
             check_between_steps()
             if monotonic() >= until:
@@ -69,7 +73,11 @@ def _communicate(process: subprocess.Popen[bytes], given: bytes, seconds: float)
                     f"git did not respond within {seconds:.0f} seconds.",
                     hint="Check that `git status` works in the repository, and try again.",
                 ) from error
-        left = None  # it is already being sent
+
+
+def _feed(stream: IO[bytes], given: bytes) -> None:
+    with suppress(BrokenPipeError), stream:  # git may stop before it has read all
+        stream.write(given)
 
 
 @lru_cache(maxsize=16)  # a repository is opened several times per answer, and hooks wait for each process

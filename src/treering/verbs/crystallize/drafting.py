@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from treering.core.canonical import canonical_json, digest
+from treering.core.canonical import canonical_json, digest, is_object
 from treering.core.declarations import ORIGIN, declaration_title
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Section, Segment, segment_hash
@@ -171,6 +171,23 @@ def with_resolved_evidence(
     _check_payload(fields)  # before a file is read for it
     resolution = resolve_evidence(call, fields.evidence_refs, dry_run=dry_run)
     return fields.model_copy(update={"evidence_refs": resolution.refs}), resolution.resolved
+
+
+def with_resolved_sources(
+    call: Call, fields: Mapping[str, Any], *, dry_run: bool
+) -> tuple[dict[str, Any], tuple[ResolvedEvidence, ...]]:
+    """Return the fields of work with ids in place of sources given as evidence is, such as `src/retry.py:10-14`.
+
+    Raises as `resolve_evidence`.
+    """
+    given = fields.get("source_refs")
+    refs = list(given) if isinstance(given, list | tuple) else []
+    texts = [one for one in refs if isinstance(one, str) and not is_object(one)]
+    if not texts:
+        return dict(fields), ()
+    resolved = resolve_evidence(call, texts, dry_run=dry_run).resolved
+    ids = {text: one.source_id for text, one in zip(dict.fromkeys(texts), resolved, strict=True)}
+    return {**fields, "source_refs": list(dict.fromkeys(ids.get(one, one) for one in refs))}, resolved
 
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:

@@ -43,7 +43,7 @@ class WriteReport(Report):
     staled: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     possible_duplicates: tuple[str, ...] = ()
-    """Near duplicates of the written knowledge, for review; never rejected or merged automatically."""
+    """Near duplicates of new knowledge, and unfinished work like new work, for review; never rejected or merged."""
     evidence: tuple[ResolvedEvidence, ...] = Field(default=(), exclude_if=lambda resolved: not resolved)
     """The resolution of evidence given as text."""
     candidates: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from treering.core.canonical import normalise_text
+from treering.core.characters import label
 from treering.core.errors import InvalidInput
+from treering.core.filters import And, Compare, Not
 from treering.core.objects import Activity, Node, Source, WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Merge, Operation
 from treering.core.writing.draft import merge_unique
+from treering.ports.passages import Reach
 from treering.verbs.crystallize.changing import ChangeInput, changing, found_of
 from treering.verbs.crystallize.drafting import (
     KnowledgeFields,
@@ -20,12 +24,14 @@ from treering.verbs.crystallize.drafting import (
     draft_node,
     draft_work_item,
     with_resolved_evidence,
+    with_resolved_sources,
 )
 from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplicates
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence
 from treering.verbs.index_warnings import behind_warning
+from treering.verbs.work_order import FINISHED, order_warnings
 
 
 class Outputs(Value):
@@ -61,9 +67,9 @@ class ActivityInput(ChangeInput):
 
 def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions) -> WriteReport:
     """Record an activity with everything it produced, or change one, all or nothing."""
-    own = given.fields
+    own, sources = with_resolved_sources(call, given.fields, dry_run=options.dry_run)
     outputs = {name: own.pop(name) for name in Outputs.model_fields if given.id and name in own}
-    fields = parse(Outputs, outputs, where="input") if given.id else _new(given)
+    fields = parse(Outputs, outputs, where="input") if given.id else _new(given, own)
     made = _Made.of(call, fields, dry_run=options.dry_run)
     operations = _change(call, given, own, made) if given.id else _record(call, fields, made)
     return submit(
@@ -73,7 +79,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
         verb="crystallize",
         mode="activity",
         possible_duplicates=made.possible_duplicates,
-        evidence=made.evidence,
+        evidence=(*sources, *made.evidence),
         warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
     )
 
@@ -92,22 +98,27 @@ class _Made:
         nodes: Sequence[Node] = [draft_node(call, one) for one in fields.nodes]
         given = [with_resolved_evidence(call, one, dry_run=dry_run) for one in fields.knowledge]
         learned = [draft_knowledge(call, one) for one, _ in given]
-        work: Sequence[WorkItem] = [draft_work_item(call, one) for one in fields.work_items]
+        sources = [
+            with_resolved_sources(call, one.model_dump(mode="json", exclude_none=True), dry_run=dry_run)
+            for one in fields.work_items
+        ]
+        work = [draft_work_item(call, parse(WorkItemFields, one, where="input")) for one, _ in sources]
         operations: list[Operation] = [Create(object=item) for item in nodes]
         operations += [operation for _, created in learned for operation in created]
         operations += [Create(object=item) for item in work]
         ids = (*(item.id for item in nodes), *(item.id for item, _ in learned), *(item.id for item in work))
         near = [identity for item, _ in learned for identity in possible_duplicates(call, item)]
-        evidence = tuple(one for _, resolved in given for one in resolved)
+        near += [identity for item in work for identity in same_work(call, item)]
+        evidence = tuple(one for _, resolved in (*given, *sources) for one in resolved)
         return cls(tuple(operations), ids, tuple(dict.fromkeys(near)), evidence)
 
     def links(self, activity: str) -> list[Operation]:
         return [AddLink(link=Link(type="produced", source=activity, target=target)) for target in self.ids]
 
 
-def _new(given: ActivityInput) -> ActivityFields:
-    fields = given.fields if given.status is None else {**given.fields, "status": given.status}
-    return parse(ActivityFields, fields, where="input")
+def _new(given: ActivityInput, fields: dict[str, Any]) -> ActivityFields:
+    given_status = {} if given.status is None else {"status": given.status}
+    return parse(ActivityFields, {**fields, **given_status}, where="input")
 
 
 def _record(call: Call, given: Outputs, made: _Made) -> list[Operation]:
@@ -140,6 +151,10 @@ ACTIVITY = Mode.of(
 )
 
 
+_SAME_CANDIDATES = 20
+"""Work items with words of a title whose whole titles are compared with it."""
+
+
 class LinkFields(Value):
     """A relation from the work item to another object."""
 
@@ -156,26 +171,46 @@ class WorkItemInput(ChangeInput):
 
 
 def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOptions) -> WriteReport:
-    """Open a work item, or change, move, link or resolve one."""
-    identity, operations = _changes(call, given) if given.id else _opening(call, given)
-    operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
+    """Open a work item, or change, move, link or resolve one.
+
+    Warns if it is taken from owners who have it in progress, or started before the work that it waits for.
+    """
+    fields, evidence = with_resolved_sources(call, given.fields, dry_run=options.dry_run)
+    written = _changes(call, given, fields) if given.id else _opening(call, given, fields)
+    item, operations = written.item, list(written.operations)
+    operations += [AddLink(link=Link(type=link.type, source=item.id, target=link.target)) for link in given.links]
     if not operations:
         raise InvalidInput(
-            f"The input changes nothing of {identity}.", hint="Give a status, links or fields along with the id."
+            f"The input changes nothing of {item.id}.", hint="Give a status, links or fields along with the id."
         )
-    return submit(call, operations, options, verb="crystallize", mode="work_item")
+    return submit(
+        call,
+        operations,
+        options,
+        verb="crystallize",
+        mode="work_item",
+        possible_duplicates=() if given.id else same_work(call, item),
+        evidence=evidence,
+        warnings=written.warnings,
+    )
 
 
-def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
-    fields = given.fields if given.status is None else {**given.fields, "status": given.status}
+class _WrittenWork(NamedTuple):
+    item: WorkItem
+    operations: Sequence[Operation]
+    warnings: tuple[str, ...]
+
+
+def _opening(call: Call, given: WorkItemInput, fields: dict[str, Any]) -> _WrittenWork:
+    fields = fields if given.status is None else {**fields, "status": given.status}
     item = draft_work_item(call, parse(WorkItemFields, fields, where="input"))
-    return item.id, [Create(object=item)]
+    return _WrittenWork(item, [Create(object=item)], order_warnings(call.engine.ledger, item))
 
 
-def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
+def _changes(call: Call, given: WorkItemInput, fields: dict[str, Any]) -> _WrittenWork:
     item = found_of(call, given.id or "", WorkItem)
     moves = given.status and given.status != item.status
-    changes = given.fields if moves or not given.resolution else {**given.fields, "resolution": given.resolution}
+    changes = fields if moves or not given.resolution else {**fields, "resolution": given.resolution}
     operations = changing(
         item,
         changes,
@@ -184,7 +219,36 @@ def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
         resolution=given.resolution,
         beside=WorkItemInput.model_fields,
     )
-    return item.id, operations
+    changed = item.model_copy(
+        update={
+            **{name: _texts(changes[name]) for name in ("owner_refs", "depends_on", "blocked_by") if name in changes},
+            **({"status": given.status} if given.status else {}),
+        }
+    )
+    starts = order_warnings(call.engine.ledger, changed) if moves else ()
+    return _WrittenWork(item, operations, (*_taken_warnings(call, item, changed), *starts))
+
+
+def same_work(call: Call, item: WorkItem) -> tuple[str, ...]:
+    """Return the ids of unfinished work in sight with the title and kind of an item."""
+    unfinished = Not(Compare("status", "in", tuple(sorted(FINISHED))))
+    where = And((Compare("type", "eq", "work_item"), Compare("kind", "eq", item.kind), unfinished))
+    heads = call.engine.lookup.passages_with(item.title, Reach(call.scope, where=where), limit=_SAME_CANDIDATES)
+    title = normalise_text(item.title)
+    return tuple(head.object_id for head in heads if normalise_text(head.title) == title)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """Return the texts in a list; whether it is a valid one is checked later."""
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def _taken_warnings(call: Call, before: WorkItem, after: WorkItem) -> tuple[str, ...]:
+    """Warn if owners lose work that they have in progress, unless the author is one of them."""
+    lost = [owner for owner in before.owner_refs if owner not in after.owner_refs]
+    if before.status != "in_progress" or not lost or call.engine.author.actor in before.owner_refs:
+        return ()
+    return (f"{label(before.title)} was in progress with {', '.join(map(label, lost))}, who no longer owns it.",)
 
 
 WORK_ITEM = Mode.of(

@@ -43,12 +43,21 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
 
 
 def _cited(ledger: Ledger, item: Object, tree: TreeView | None) -> Iterator[tuple[str, str, Source, Segment]]:
+    """Yield places with their words, sources and segments.
+
+    If branches have the same words in different segments, only the segment in the tree is returned.
+    """
+    cited: list[tuple[EvidenceRef, Source, Segment, Segment | None]] = []
     for ref, source in refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else ():
         with suppress(NotFound):
             segment = ledger.segment(ref.source_id, ref.segment_id)
             contents = tree.contents(source.origin, source.fingerprint) if tree and tree.has(source.origin) else None
-            place = short_place(place_in(ref.locator(segment.in_contents(contents) or segment), source.origin))
-            yield place, ref.quote(segment), source, segment
+            cited.append((ref, source, segment, segment.in_contents(contents)))
+    words_here = {(source.id, ref.quote(segment)) for ref, source, segment, here in cited if here}
+    for ref, source, segment, here in cited:
+        words = ref.quote(segment)
+        if here or (source.id, words) not in words_here:
+            yield short_place(place_in(ref.locator(here or segment), source.origin)), words, source, segment
 
 
 def refs_in_tree(ledger: Ledger, item: Knowledge, tree: TreeView | None) -> list[tuple[EvidenceRef, Source]]:

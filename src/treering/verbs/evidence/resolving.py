@@ -30,7 +30,7 @@ from treering.verbs.evidence.notation import (
     SymbolOf,
     read_notation,
 )
-from treering.verbs.evidence.other_paths import with_other_paths
+from treering.verbs.evidence.other_branches import on_other_branches
 from treering.verbs.evidence_files import NamedFile
 from treering.verbs.file_names import files_called
 from treering.verbs.numbered_places import place_numbered
@@ -100,7 +100,7 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
         )
     resolved = _resolved(call, [one for one in given if isinstance(one, str)], dry_run=dry_run) if texts else {}
     refs = [ref for one in given for ref in ((one,) if isinstance(one, EvidenceRef) else resolved[one].refs)]
-    return Resolution(united(with_other_paths(call.engine.ledger, refs)), tuple(resolved.values()))
+    return Resolution(united(on_other_branches(call.engine.ledger, refs)), tuple(resolved.values()))
 
 
 def source_at(call: Call, name: str) -> Source | None:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.cited_lines import lines_in_source, segments_on
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.evidence import EvidenceRef, Segment, place_in, united
 from treering.core.filters import Compare
@@ -27,7 +28,7 @@ from treering.ports.adapter import BranchRead
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine, retry_on_conflict
-from treering.verbs.ingest.branches import branches_now, read_of, segments_on
+from treering.verbs.ingest.branches import branches_now, read_of
 from treering.verbs.ingest.changes import (
     BranchesGone,
     Item,
@@ -40,7 +41,6 @@ from treering.verbs.ingest.changes import (
 )
 from treering.verbs.ingest.known import KnownSources
 from treering.verbs.ingest.report import ItemResult
-from treering.verbs.ingest.segments import lines_in_source
 
 _MAX_PROPOSALS = 10_000
 _GONE = "gone"

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from treering.core.evidence import EvidenceRef, Lines, Locator, Segment, SegmentPlace
+from treering.core.cited_lines import lines_in_source, segments_on
+from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace
 from treering.core.objects import Source
 from treering.core.versions import HeldContents, known_branches, places_of_branches
 from treering.ports.adapter import BranchRead
@@ -37,19 +38,20 @@ def contents_before(origin: str, fingerprint: str, read: BranchRead | None) -> s
 def with_losses(
     refs: Sequence[EvidenceRef], before: Source, after: Iterable[Segment], versions: HeldContents, read: BranchRead
 ) -> tuple[EvidenceRef, ...]:
-    """Return evidence with the branches that lost its segments of a source, after one branch was read.
+    """Return evidence with the branches that lost its lines in a source, after one branch was read.
 
     `before`: the source before; `after`: its segments now, in these `versions` of its contents. Nothing is added if
     there are no other branches.
     """
     branches = branches_now(read)
-    contents = contents_before(before.origin, before.fingerprint, read)
-    had = {one.segment_id for one in segments_on(before.segments, contents)}
+    known = {one.segment_id: one for one in before.segments}
+    contents = _contents_lost_from(before, read) if len(branches) > 1 else ()
+    had = [segments_on(before.segments, one) for one in contents]
     now = {one.segment_id: one for one in after}
 
     def lost_on(ref: EvidenceRef) -> tuple[str, ...]:
-        segment = now.get(ref.segment_id)
-        new = (read.branch,) if ref.segment_id in had and len(branches) > 1 else ()
+        segment, cited = now.get(ref.segment_id), known.get(ref.segment_id)
+        new = (read.branch,) if cited and any(lines_in_source(ref, cited, before.id, one) for one in had) else ()
         return tuple(
             name
             for name in dict.fromkeys((*ref.lost_on, *new))
@@ -58,6 +60,16 @@ def with_losses(
 
     cited = {ref: lost_on(ref) for ref in refs if ref.source_id == before.id}
     return tuple(ref.model_copy(update={"lost_on": cited.get(ref, ref.lost_on)}) for ref in refs)
+
+
+def _contents_lost_from(before: Source, read: BranchRead) -> list[str]:
+    """Return the earlier contents of a source from which a branch can lose lines.
+
+    They are its own contents, and the contents of the branches that were merged into it since its last reading.
+    """
+    held = HeldContents.parse(before.fingerprint)
+    contents = (contents_before(before.origin, before.fingerprint, read), *map(held.on, read.newly_merged))
+    return [one for one in dict.fromkeys(contents) if one is not None]
 
 
 def cites_new_lines(refs: Iterable[EvidenceRef], before: Source, here: Iterable[Segment], read: BranchRead) -> bool:
@@ -74,13 +86,6 @@ def cites_new_lines(refs: Iterable[EvidenceRef], before: Source, here: Iterable[
     known = {quotes[one] for one in had & quotes.keys()}
     arrived = quotes.keys() & {one.segment_id for one in here} - had
     return any(quotes[one] not in known for one in arrived)
-
-
-def segments_on(segments: Iterable[Segment], contents: str | None) -> list[Segment]:
-    """Return the segments of some contents of a source, in the order of the source."""
-    here = [one for segment in segments if (one := segment.in_contents(contents))]
-    here.sort(key=lambda one: one.locator.start if isinstance(one.locator, Lines) else one.position)
-    return [one.model_copy(update={"position": at}) for at, one in enumerate(here)]
 
 
 def contents_here(fingerprint: str, read: BranchRead | None) -> str | None:

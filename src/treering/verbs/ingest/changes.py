@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from treering.core.cited_lines import lines_in_source, segments_on
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Segment, any_place_holds, extended
 from treering.core.evidence import united as all_united
@@ -21,7 +22,6 @@ from treering.verbs.ingest.branches import (
     contents_here,
     read_of,
     restricted,
-    segments_on,
     united,
     versions_after,
     versions_without,
@@ -40,7 +40,7 @@ from treering.verbs.ingest.known import (
     repointed,
 )
 from treering.verbs.ingest.report import ItemResult
-from treering.verbs.ingest.segments import Carried, carry, first_segments, lines_in_source, moved_refs
+from treering.verbs.ingest.segments import Carried, carry, first_segments, moved_refs
 from treering.verbs.ingest.transcripts import continued, is_transcript
 
 
@@ -394,7 +394,7 @@ class SourceChanges:
         if elsewhere := {part.segment_id for part in carried.segments} - {segment.segment_id for segment in here}:
             item_now = item.model_copy(update={"evidence_refs": moved})
             refs |= {ref.key: ref for ref in moved_refs(item_now, before, here, gone=frozenset(elsewhere))}
-        now = tuple(dict.fromkeys((*(one for one in item.evidence_refs if one.key in refs), *refs.values())))
+        now = tuple(({one.key: one for one in item.evidence_refs if one.key in refs} | refs).values())
         if read := read_of(before.origin, self._branches):
             now = with_losses(now, before, carried.segments, versions, read)
             if cites_new_lines(item.evidence_refs, before, here, read):
@@ -402,10 +402,7 @@ class SourceChanges:
                 now = tuple(one for one in now if one.source_id != before.id or one.segment_id in remaining)
             lost_before = {one.key for one in item.evidence_refs if read.branch in one.lost_on}
             lost_now = {one.key for one in now if read.branch in one.lost_on}
-            left = {segment.segment_id for segment in here}
-            if lost_now - lost_before and not any_place_holds(
-                now, lambda ref: ref.segment_id in left if ref.source_id == before.id else self._is_here(ref)
-            ):
+            if lost_now - lost_before and not self._any_place_is_here(now, before, carried, here):
                 self.lost.append(item.id)
         if any(ref.source_id == before.id and ref.segment_id in carried.gone for ref in now):
             self.partly_lost.append(item.id)
@@ -415,6 +412,22 @@ class SourceChanges:
                 )
         if now != item.evidence_refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _any_place_is_here(
+        self, refs: Sequence[EvidenceRef], before: Source, carried: Carried, here: Sequence[Segment]
+    ) -> bool:
+        """Return whether a place of evidence is on the branch being read, each part in any of the cited segments."""
+        segments = {one.segment_id: one for one in (*before.segments, *carried.segments)}
+        left = {segment.segment_id for segment in here}
+        quotes = {
+            ref.key: ref.quote(segments[ref.segment_id])
+            for ref in refs
+            if ref.source_id == before.id and ref.segment_id in segments
+        }
+        quotes_here = {quote for key, quote in quotes.items() if key[1] in left}
+        return any_place_holds(
+            refs, lambda ref: quotes.get(ref.key) in quotes_here if ref.source_id == before.id else self._is_here(ref)
+        )
 
     def _with_lines_back(self, item: Knowledge, before: Source, carried: Carried) -> tuple[EvidenceRef, ...]:
         """Return evidence moved from removed segments, also from earlier removed ones whose lines are back."""

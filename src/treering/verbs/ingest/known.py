@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from treering.core.cited_lines import refs_to_lines
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import EvidenceRef, Segment, Turn, united
 from treering.core.filters import And, Compare, Filter
@@ -13,7 +14,6 @@ from treering.core.patch import Transition
 from treering.core.policy import CURRENT
 from treering.ports.adapter import AlreadyRead, KnownRepository, SegmentDraft, SourceDraft
 from treering.ports.ledger import Head, Ledger, Selection, SourceState
-from treering.verbs.ingest.segments import refs_to_lines
 
 
 class KnownSources:

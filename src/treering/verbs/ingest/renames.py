@@ -5,6 +5,7 @@ The author is the caller of the ingest, because files may only propose knowledge
 
 from collections.abc import Collection, Iterator, Sequence
 
+from treering.core.cited_lines import lines_in_source
 from treering.core.evidence import EvidenceRef, united
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Receipt, Update
@@ -12,7 +13,6 @@ from treering.core.versions import OTHER_PATH
 from treering.ports.ledger import Ledger
 from treering.verbs.ingest.batch import BatchWriter, committed
 from treering.verbs.ingest.known import is_live
-from treering.verbs.ingest.segments import lines_in_source
 
 _BACK = "A removed file is back."
 

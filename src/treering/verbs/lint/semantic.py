@@ -14,7 +14,7 @@ from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.policy import is_current
 from treering.core.versions import HeldContents
-from treering.core.writing.integrity import continues
+from treering.core.writing.integrity import continues, contradict, is_functional
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
@@ -31,7 +31,7 @@ _ON_BRANCH = "It is current on other branches. Replace it with lines of this bra
 
 
 def contradictions(seen: Survey) -> Iterator[Problem]:
-    """Report contradicting claims without a winner, and contested knowledge."""
+    """Report contradicting claims without a winner, contested knowledge, and contradicting unsupported candidates."""
     claims: dict[str, list[Knowledge]] = defaultdict(list)
     for item in seen.each(Knowledge, where=Compare("status", "eq", "contested")):
         if key := item.claim_key():
@@ -44,6 +44,21 @@ def contradictions(seen: Survey) -> Iterator[Problem]:
             yield Problem(
                 ids=tuple(item.id for item in contested),
                 explanation=f"These contradict each other: {values}. Supersede the losing ones, naming the winner.",
+            )
+    yield from _contradicting_proposals(seen)
+
+
+def _contradicting_proposals(seen: Survey) -> Iterator[Problem]:
+    """Report candidates without evidence that contradict claims; they do not contest them."""
+    candidates = seen.each(Knowledge, where=Compare("status", "eq", "candidate"))
+    proposals = {key: item for item in candidates if not item.evidence_refs and (key := item.claim_key())}
+    for claim in seen.current(Knowledge) if proposals else ():
+        item = proposals.get(claim.claim_key() or "")
+        if item and is_functional(item, seen.ledger.policy) and contradict(item, claim):
+            yield Problem(
+                ids=(item.id, claim.id),
+                explanation=f"{named(item.title)} is a candidate without evidence and contradicts "
+                f"{named(claim.title)}. Archive it, or replace the claim with it.",
             )
 
 
@@ -59,12 +74,11 @@ def _dispute(item: Knowledge, seen: Survey) -> Problem:
 
 def stale_knowledge(item: Knowledge, seen: Survey) -> Iterator[Problem]:
     """Report stale knowledge with its lost evidence, and whether the words exist elsewhere now."""
-    if item.is_only_read:
-        return  # it leaves with the lines of its file
-    if (item.status == "stale" and item.id not in seen.replaced) or item.id in seen.lost:
+    if item.id in seen.stale:
         fix = _reverification(item, seen)
-        where = f" on {seen.lost[item.id]}" if item.id in seen.lost else ""
-        after_merge = item.id in seen.lost and item.id not in seen.lost_by_first_branch
+        tree = seen.stale[item.id]
+        where = f" on {tree}" if tree else ""
+        after_merge = bool(tree) and item.id not in seen.lost_by_first_branch
         advice = _ON_BRANCH if after_merge else "Replace it, by the same words if it is still true, or archive it."
         yield Problem(
             ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
@@ -189,7 +203,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [
         _loss(ref, seen)
         for ref in _refs_here(item, seen)
-        if item.id in seen.lost or not seen.holds(ref.source_id, ref.segment_id)
+        if seen.stale.get(item.id) or not seen.holds(ref.source_id, ref.segment_id)
     ]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]

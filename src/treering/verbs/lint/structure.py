@@ -101,14 +101,20 @@ def cycles(seen: Survey) -> Iterator[Problem]:
 
 
 def orphan_nodes(node: Node, seen: Survey) -> Iterator[Problem]:
-    """Report nodes without references."""
-    if is_current(node) and not seen.is_named(node.id):
+    """Report nodes without references. An owner of work may also be given by the name of a node."""
+    if is_current(node) and not seen.is_named(node.id) and not _owns_work(node, seen):
         yield Problem(
             ids=(node.id,),
             explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
             fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
             fix_summary="Archive it.",
         )
+
+
+def _owns_work(node: Node, seen: Survey) -> bool:
+    names = {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}
+    is_owner = node.kind in ("person", "team")
+    return is_owner and any(owner.casefold() in names for work in seen.each(WorkItem) for owner in work.owner_refs)
 
 
 def duplicate_nodes(seen: Survey) -> Iterator[Problem]:

@@ -19,11 +19,12 @@ from treering.core.scope import ROOT, is_within, sees
 from treering.core.versions import TreeView
 from treering.core.writing.integrity import references_of
 from treering.ports.adapter import FileLookup, KnownRepository
-from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, Selection, head_of
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, Selection
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import Value
 from treering.verbs.scoped_ledger import item_in_tree
-from treering.verbs.trees import CHANGED, REPLACED, AskedTree, notes_of_objects
+from treering.verbs.stale import MAY_BE_STALE, may_be_stale, noted_in, stale_in
+from treering.verbs.trees import CHANGED
 
 Severity = Literal["error", "warning", "info"]
 _Type = TypeVar("_Type", bound=Object)
@@ -138,33 +139,20 @@ class Survey:
         return here if isinstance(here, Source) else None
 
     @cached_property
-    def lost(self) -> Mapping[str, str]:
-        """By id of current knowledge that lost its lines in a tree, the name of the tree; other branches have them."""
-        return {identity: tree.name for tree in self.trees for identity in self._lost_in(tree)}
+    def stale(self) -> Mapping[str, str]:
+        """By id of stale knowledge, the tree that lost its lines; empty if no branch has them."""
+        return stale_in(self.trees, self.ledger, self._marked)
 
     @cached_property
     def lost_by_first_branch(self) -> frozenset[str]:
         """Ids of current knowledge that lost its lines on the first branch, usually the default one."""
         first = [replace(one, branch=one.leading, name=one.leading, changed={}) for one in self.trees if one.leading]
-        return frozenset(identity for tree in first for identity in self._lost_in(tree))
-
-    @cached_property
-    def replaced(self) -> frozenset[str]:
-        """Ids of stale knowledge that was replaced in a tree, but not on all branches."""
-        stale = list(self.each(Knowledge, where=Compare("status", "eq", "stale")))
-        return frozenset(identity for tree in self.trees for identity in self._noted(tree, stale, REPLACED))
+        current = [item for item in self._marked if item.status != "stale"]
+        return frozenset(one for tree in first for one in noted_in(tree, self.ledger, current, CHANGED))
 
     @cached_property
     def _marked(self) -> Sequence[Knowledge]:
-        return [one for one in self.current(Knowledge) if any(ref.lost_on for ref in one.evidence_refs)]
-
-    def _lost_in(self, tree: TreeView) -> Iterator[str]:
-        return self._noted(tree, self._marked, CHANGED)
-
-    def _noted(self, tree: TreeView, items: Sequence[Knowledge], kind: str) -> Iterator[str]:
-        """Yield the ids of knowledge with a kind of note in a tree."""
-        notes = notes_of_objects(AskedTree(tree), self.ledger, map(head_of, items), read=items)
-        return (identity for identity, note in notes.items() if note.startswith(kind))
+        return [item for item in self.each(Knowledge, where=MAY_BE_STALE) if may_be_stale(item)]
 
     def named(self, item: Object) -> str:
         """Return the quoted title of an object; for a hidden object only that it is in another scope."""

@@ -1,4 +1,4 @@
-"""Nodes that a task names, and the objects attached to them: they belong to the task even if they share no word."""
+"""Nodes and work that a task names, with the objects attached to them, which may share no word with the task."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
+from treering.core.writing.integrity import references_of
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, head_of
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.ports.search import NamePart, TextFound, TextRequest
@@ -14,61 +15,94 @@ from treering.retrieval.index.rounds import Steps
 from treering.retrieval.packing.task_results import Attached
 from treering.retrieval.search.question import Question
 from treering.verbs.query.referring import Referring, read_referring
+from treering.verbs.work_order import is_finished
 
-_CANDIDATES = 32
-_MAX_NODES = 4
+_CANDIDATES = 64
+_MAX_NAMED = 4
 _MAX_ATTACHED = 16
 _MIN_CHARS_IN_ANY_CASE = 3
 """Shorter names are matched with their case: in another case they are words of some language."""
 
-_ID = re.compile(r"\bnode:[0-9a-z]{26}\b")
-_KINDS = ("constraint", "decision", "procedure", "preference", "work", "fact", "summary", "activity", "done")
-_DONE = frozenset({"resolved", "closed", "cancelled"})
+_MIN_WORDS_OF_TITLE = 2
+"""Work with a shorter title is only named by its id or its whole title: one word occurs in many tasks."""
+
+_ID = re.compile(r"\b(?:node|work):[0-9a-z]{26}\b")
+_KINDS = ("constraint", "decision", "procedure", "preference", "failed", "work", "fact", "summary", "activity", "done")
 _ATTACHED_PREFIXES = frozenset({"know", "act", "work"})
 
 
-def named_nodes(question: Question, reach: Reach, altered: Altered) -> Steps[list[Node]]:
-    """Find the nodes that a task names, by id, name, slug or alias; the longest names first."""
-    only = replace(reach, where=And((reach.where, Compare("type", "eq", "node"))))
+def named_objects(
+    question: Question, reach: Reach, altered: Altered, *, ids: Sequence[str] = ()
+) -> Steps[list[Object]]:
+    """Find the nodes that a task names, by id, name, slug or alias, and work, by id or title; the longest names first.
+
+    `ids`: objects that the task is, which come first.
+    """
+    only = replace(reach, where=And((reach.where, Compare("type", "in", ("node", "work_item")))))
     names = tuple(map(NamePart, question.terms.identifiers))
     words = (*question.terms.words, *question.terms.phrases)
     hits: TextFound = yield TextRequest(only, _CANDIDATES, words=words, names=names)
     keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
-    ids = list(dict.fromkeys(_ID.findall(question.text)))[:_MAX_NODES]
+    wanted = [*ids, *list(dict.fromkeys(_ID.findall(question.text)))[:_MAX_NAMED]]
     if keys:
         found: PassagesFound = yield PassageRequest(tuple(keys))
-        ids += [found.heads[key].object_id for key in keys if key in found.heads]
-    if not ids:
+        heads = [found.heads[key] for key in keys if key in found.heads]
+        # Few candidates are named, so that work is only read if its title may be a name; nodes have further names.
+        wanted += [one.object_id for one in heads if one.type == "node" or _titles_in(question.text, one.title)]
+    if not wanted:
         return []
-    read: ObjectsFound = yield ObjectRequest(objects=tuple(dict.fromkeys(ids)), as_of=reach.at)
+    read: ObjectsFound = yield ObjectRequest(objects=tuple(dict.fromkeys(wanted)), as_of=reach.at)
     altered |= read.altered
-    nodes = [item for item in read.objects.values() if isinstance(item, Node) and is_shown(head_of(item), reach)]
-    named = [(len(name), node) for node in nodes if (name := _named_in(question.text, node))]
-    return [node for _, node in sorted(named, key=lambda one: (-one[0], one[1].id))][:_MAX_NODES]
+    given = [read.objects[identity] for identity in ids if identity in read.objects]
+    others = (item for item in read.objects.values() if item.id not in ids)
+    items = [
+        item
+        for item in others
+        if (is_shown(head_of(item), reach) if isinstance(item, Node) else may_be_packed(item, reach))
+    ]
+    named = [(len(name), item) for item in items if (name := _named_in(question.text, item))]
+    return [*given, *(item for _, item in sorted(named, key=lambda one: (-one[0], one[1].id)))][:_MAX_NAMED]
 
 
-def attached_to(ledger: Ledger, nodes: Sequence[Node], reach: Reach, altered: Altered) -> list[Attached]:
-    """Read the knowledge, work and activities in reach that name a node or are linked to it."""
-    if not nodes:
+def attached_to(ledger: Ledger, named: Sequence[Object], reach: Reach, altered: Altered) -> list[Attached]:
+    """Read the knowledge, work and activities in reach that refer to an object or are linked to it.
+
+    For work, its own references are included, such as its dependencies.
+    """
+    if not named:
         return []
-    naming = read_referring(ledger, [node.id for node in nodes], as_of=reach.at, with_links=True)
+    naming = read_referring(ledger, [item.id for item in named], as_of=reach.at, with_links=True)
     altered |= naming.altered
-    linked = {node.id: _linked(naming, node.id) for node in nodes}
-    wanted = dict.fromkeys(identity for ids in linked.values() for identity in ids)
+    beside = {item.id: [*_linked(naming, item.id), *_own_references(item)] for item in named}
+    wanted = dict.fromkeys(identity for ids in beside.values() for identity in ids)
     (read,) = ledger.read([ObjectRequest(objects=tuple(wanted), as_of=reach.at)])
     altered |= read.altered
     attached = []
-    for node in nodes:
-        near = [read.objects[identity] for identity in linked[node.id] if identity in read.objects]
-        items = _shown([*naming.items[node.id], *near], reach)
-        attached.append(Attached(node, items[:_MAX_ATTACHED], max(0, len(items) - _MAX_ATTACHED)))
+    for item in named:
+        near = [read.objects[identity] for identity in beside[item.id] if identity in read.objects]
+        items = _shown([*naming.items[item.id], *near], reach)
+        attached.append(Attached(item, items[:_MAX_ATTACHED], max(0, len(items) - _MAX_ATTACHED)))
     return attached
 
 
-def _named_in(text: str, node: Node) -> str:
-    """Return the longest name of a node that a text contains as whole words; empty if there is none."""
-    names = sorted({node.id, node.name, node.slug, *node.aliases}, key=lambda name: (-len(name), name))
+def _named_in(text: str, item: Object) -> str:
+    """Return the longest name of an object that a text contains as whole words; empty if there is none."""
+    match item:
+        case Node():
+            given = {item.id, item.name, item.slug, *item.aliases}
+        case WorkItem():
+            given = {item.id, *_titles_in(text, item.title)}
+        case _:
+            return ""
+    names = sorted(given, key=lambda name: (-len(name), name))
     return next((name for name in names if name.strip() and _contains_word(text, name)), "")
+
+
+def _titles_in(text: str, title: str) -> tuple[str, ...]:
+    """Return the title of work if a text contains it and it is long enough, or if it is the whole text."""
+    is_long = len(title.split()) >= _MIN_WORDS_OF_TITLE
+    is_named = title.casefold() == text.strip().casefold() or (is_long and _contains_word(text, title))
+    return (title,) if is_named else ()
 
 
 def _contains_word(text: str, name: str) -> bool:
@@ -82,6 +116,12 @@ def _linked(naming: Referring, identity: str) -> list[str]:
     return [end for end in ends if end.partition(":")[0] in _ATTACHED_PREFIXES]
 
 
+def _own_references(item: Object) -> list[str]:
+    parent = (item.parent_ref,) if isinstance(item, WorkItem) and item.parent_ref else ()
+    refs = (*parent, *references_of(item)) if isinstance(item, WorkItem) else ()
+    return [ref for ref in refs if ref.partition(":")[0] in _ATTACHED_PREFIXES]
+
+
 def _shown(items: Iterable[Object], reach: Reach) -> list[Object]:
     unique = {item.id: item for item in items if isinstance(item, Knowledge | Activity | WorkItem)}
     shown = [item for item in unique.values() if may_be_packed(item, reach)]
@@ -91,9 +131,9 @@ def _shown(items: Iterable[Object], reach: Reach) -> list[Object]:
 
 def _rank(item: Object) -> str:
     match item:
-        case WorkItem(status=status):
-            return "done" if status in _DONE else "work"
-        case Activity():
-            return "activity"
+        case WorkItem():
+            return "done" if is_finished(item) else "work"
+        case Activity(outcome=outcome):
+            return "failed" if outcome == "failure" else "activity"
         case _:
             return item.kind

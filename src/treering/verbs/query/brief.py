@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import Field
 
-from treering.core.canonical import Instant
+from treering.core.canonical import Instant, is_object
 from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.core.versions import TreeView, payload_on
+from treering.core.versions import TreeView, known_branches, payload_on
 from treering.ports.ledger import Altered, Ledger, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
@@ -31,7 +31,9 @@ from treering.verbs.query.unconfirmed import KINDS, UNCONFIRMED, by_author, is_u
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
+from treering.verbs.stale import may_be_stale
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
+from treering.verbs.work_order import named_work, unfinished_before
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
@@ -43,8 +45,9 @@ _MAX_COMMITS = 10
 """Commits in the answer to a question of the latest changes."""
 _PLACES = 2
 """Places of a stale entry that are shown."""
+_BACKGROUND = ("fact", "procedure")
 _PRIORITIES = ("urgent", "high", "normal", "low")
-_PROGRESS = ("in_progress", "blocked", "open")
+_PROGRESS = ("in_progress", "open", "blocked")
 
 
 class BriefEntry(Value):
@@ -95,12 +98,13 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
     knowledge.sort(key=lambda item: item.id not in edited)
     work = [item for item in work if branch.shows(item)]
-    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item)))
+    waiting = unfinished_before(call.engine.ledger, work, as_of=options.moment(call.engine.time_zone))
+    work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
-    single = [item for item in knowledge if item.kind in KINDS and item.id not in against]
+    single = [item for item in knowledge if item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
-    held = [item for item in single if item not in stale]
+    held = [item for item in single if item.kind in KINDS and item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
     lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
@@ -121,7 +125,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Decided", decisions, reasons),
         _stated(call.engine.ledger, to_confirm, altered),
         _contested(call, groups, altered),
-        _section("Open", work),
+        _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
         _section("Stale", stale, reasons),
     ]
     talk = last_conversation(
@@ -199,17 +203,27 @@ def _current(
 ) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str], Mapping[str, str]]:
     """Return current, unconfirmed and stale knowledge and open work of the scope and the caller's branch.
 
-    Facts are included only if they are contested. Also returns, by id of knowledge, how its lines changed in the work
-    tree since they were read, and how the branch itself changed them.
+    Facts and procedures are included only if they are contested or stale. Also returns, by id of knowledge, how its
+    lines changed in the work tree since they were read, and how the branch itself changed them.
     """
-    shown = And((Compare("kind", "in", KINDS), Compare("status", "in", ("active", "stale"))))
+    # Active knowledge can only be stale on a branch if there are several; facts may be many.
+    has_branches = repository is not None and len(known_branches(repository.payload)) > 1
+    shown = Or(
+        (
+            And((Compare("kind", "in", KINDS), Compare("status", "eq", "active"))),
+            UNCONFIRMED,
+            And((Compare("kind", "ne", "summary"), Compare("status", "in", ("contested", "stale")))),
+            And((Compare("kind", "in", _BACKGROUND if has_branches else ()), Compare("status", "eq", "active"))),
+        )
+    )
     selected: tuple[tuple[str, Filter], ...] = (
-        ("knowledge", Or((shown, UNCONFIRMED, Compare("status", "eq", "contested")))),
+        ("knowledge", shown),
         ("work_item", Compare("status", "in", _PROGRESS)),
     )
     items: list[Object] = []
     for kind, where in selected:
-        items += call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
+        found = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
+        items += (item for item in found if not _is_in_background(item) or may_be_stale(item))
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     known = (item for item in items if isinstance(item, Knowledge) and item.kind in KINDS)
@@ -217,8 +231,15 @@ def _current(
     changed = {one: note for one, note in notes.items() if note.startswith(CHANGED) and one not in edited}
     shown_notes = changed.keys() | edited.keys()
     current = [item for item in items if not (item.id in notes.keys() - shown_notes or is_over(item, now=now))]
-    knowledge = [item for item in current if isinstance(item, Knowledge)]
+    knowledge = [
+        item for item in current if isinstance(item, Knowledge) and (not _is_in_background(item) or item.id in changed)
+    ]
     return knowledge, [item for item in current if isinstance(item, WorkItem)], changed, edited
+
+
+def _is_in_background(item: Object) -> TypeGuard[Knowledge]:
+    """Return whether it is an active fact or procedure, which the brief does not show."""
+    return isinstance(item, Knowledge) and item.status == "active" and item.kind in _BACKGROUND
 
 
 def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool, bool, bool, float]:
@@ -230,12 +251,22 @@ def _importance(item: Knowledge, branch: BranchWork, used: float) -> tuple[bool,
     return item.kind != "constraint", bool(scope_of(item)), not branch.is_about(item), -age
 
 
-def _urgency(item: WorkItem) -> tuple[int, int, float]:
-    return (
-        _PROGRESS.index(item.status) if item.status in _PROGRESS else len(_PROGRESS),
-        _PRIORITIES.index(item.priority),
-        -item.updated_at.timestamp(),
-    )
+def _urgency(item: WorkItem, waiting: Mapping[str, Sequence[WorkItem]]) -> tuple[int, int, float]:
+    """Return a sort key: work in progress first, then work that can be started, then work that waits."""
+    progress = "blocked" if item.status == "open" and waiting.get(item.id) else item.status
+    return _PROGRESS.index(progress), _PRIORITIES.index(item.priority), -item.updated_at.timestamp()
+
+
+def _states_of(call: Call, work: Sequence[WorkItem], waiting: Mapping[str, Sequence[WorkItem]]) -> Mapping[str, str]:
+    """Return the owners of work and the work that it waits for, in words, by id."""
+    heads = call.engine.ledger.heads([ref for item in work for ref in item.owner_refs if is_object(ref)])
+    states = {}
+    for item in work:
+        owners = ", ".join(heads[ref].title if ref in heads else ref for ref in item.owner_refs)
+        before = named_work(waiting.get(item.id, ()), most=1)
+        parts = (f"owner {owners}" if owners else "", f"waits for {before}" if before else "")
+        states[item.id] = ", ".join(filter(None, parts))
+    return states
 
 
 def _section(
@@ -260,9 +291,11 @@ def _section(
 
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
+    if isinstance(item, WorkItem):
+        return statement_of(item, doubt)
     if not doubt:
         return statement_of(item)
-    reason = reason_of(item) if doubt.startswith(EDITED) and isinstance(item, Knowledge) else ""
+    reason = reason_of(item) if doubt.startswith(EDITED) else ""
     why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if reason else ""
     return f"{statement_of(item)} ({doubt}){why}"
 
@@ -284,13 +317,17 @@ def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Alter
     return BriefSection(name="Contested", entries=entries, total=len(groups))
 
 
-def statement_of(item: Knowledge | WorkItem) -> str:
-    """Return an entry in one sentence: the rule, the decision, or the title and state of work."""
+def statement_of(item: Knowledge | WorkItem, state: str = "") -> str:
+    """Return an entry in one sentence: the rule, the decision, or the title and state of work.
+
+    `state`: more about the state of work.
+    """
     match item:
         case WorkItem():
             notes = [item.status.replace("_", " ")] if item.status != "open" else []
             notes += [item.priority] if item.priority in ("urgent", "high") else []
             notes += [f"branch {item.branch}"] if item.branch else []
+            notes += [state] if state else []
             text = title_of(item)
         case Knowledge(payload=(Constraint(rule=rule, scope=where) | Preference(statement=rule, scope=where))):
             text = item.title if rule in item.title else rule
@@ -299,7 +336,8 @@ def statement_of(item: Knowledge | WorkItem) -> str:
             text, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
         case _:
             text, notes = title_of(item), []
-    return one_line(f"{text} ({', '.join(notes)})" if notes else text, most=limits.MAX_PLACE_CHARS)
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    return one_line(f"{one_line(text, most=limits.MAX_PLACE_CHARS - len(suffix))}{suffix}", most=limits.MAX_PLACE_CHARS)
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:

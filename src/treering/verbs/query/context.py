@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from treering.core.objects import Object, Source, WorkItem, title_of
 from treering.ports.ledger import Altered
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
 from treering.retrieval.packing.choosing import belief_items, candidates_of, combined, passage_items, passage_order
 from treering.retrieval.packing.fitting import fit
+from treering.retrieval.packing.items import with_line
 from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lines
 from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack
+from treering.retrieval.search.question import asks_about_past
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
@@ -24,6 +27,7 @@ from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.code_links import code_links
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import (
+    CurrentTurns,
     current_records_first,
     current_turns_first,
     notes_of_replaced_records,
@@ -51,10 +55,10 @@ from treering.verbs.read_reports import (
     why_words_are_below,
     with_words_below,
 )
-from treering.verbs.reading import Asked, SearchOptions, question_of, reach_of, reranking_of, zone_of
-from treering.verbs.replaced_turns import asks_about_past
+from treering.verbs.reading import Asked, SearchOptions, object_with_id, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.shown_hits import Explanations
 from treering.verbs.trees import REPLACED, maps_of, notes_of
+from treering.verbs.work_order import named_work, unfinished_before
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
@@ -97,7 +101,9 @@ class ContextReport(ReadReport):
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Search for a task, read related knowledge, choose the items, and fit them into the token budget."""
     reach = reach_of(call, options)
-    question = question_of(call, given.task, semantic=options.semantic, zone=zone_of(call, options))
+    named = _object_of_task(call, given.task, reach)
+    text = _in_words(named) if named else given.task
+    question = question_of(call, text, semantic=options.semantic, zone=zone_of(call, options))
     results = search_for_task(
         call,
         question,
@@ -105,6 +111,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         deep=options.deep,
         reranking=reranking_of(call, options),
         adjusting=feedback_for(call, given.task) if options.as_of is None else None,
+        ids=(named.id,) if named else (),
     )
     if not results.answers:
         words = with_words_below(call, question, reach, results.known.words)
@@ -113,7 +120,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
     rules = rule_lines(active_constraints(call, reach, altered), reach)
-    items = _items(call, results, tree_notes, reach, altered)
+    turns = current_turns_first(call, passage_order(results), results.question, reach)
+    items = _items(call, results, turns, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
     finder = code_links()
     names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
@@ -144,6 +152,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
             *warnings_of(question),
             *reranking_warnings(results.sources),
             *altered_warnings(altered),
+            *turns.warnings,
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
@@ -158,17 +167,27 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     )
 
 
+def _object_of_task(call: Call, task: str, reach: Reach) -> Object | None:
+    """Return the object whose id a task is; `None` for a source, whose passages are found by their place."""
+    item = object_with_id(call, task, reach)
+    return None if isinstance(item, Source) else item
+
+
+def _in_words(item: Object) -> str:
+    return ". ".join(filter(None, (title_of(item), *getattr(item, "summary", "").splitlines()[:1])))
+
+
 def _items(
     call: Call,
     results: TaskResults,
+    turns: CurrentTurns,
     tree_notes: Mapping[int, str],
     reach: Reach,
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
-    ordered, replaced = current_turns_first(call, passage_order(results), results.question, reach)
-    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(results.question.text))
-    replaced = records | replaced
+    ordered, records = current_records_first(call, turns.hits, reach, past=asks_about_past(results.question.text))
+    replaced = records | turns.replaced
     marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
     passages = passage_items(results, ordered, {**tree_notes, **marks})
     if not results.answers:
@@ -181,7 +200,14 @@ def _items(
     replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}
     notes = {**noted, **notes_of_replaced_records(candidates.items, records)}
     beliefs = belief_items(results, candidates, citing, notes, reach, only=not passages)
-    beliefs = [one for one in beliefs if one.item.object_id not in replaced_here]
+    waiting = unfinished_before(
+        call.engine.ledger, [item for item in candidates.items if isinstance(item, WorkItem)], as_of=reach.at
+    )
+    beliefs = [
+        with_line(one, f"Waits for: {named_work(before)}") if (before := waiting.get(one.item.object_id)) else one
+        for one in beliefs
+        if one.item.object_id not in replaced_here
+    ]
     return combined(beliefs, passages, resting, results.question, reach)
 
 

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from treering.core.errors import InvalidInput
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import LineQuery, symbol_of
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks_about_past
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -19,6 +20,7 @@ from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.brief import commands_asked_for, commits_asked_for
+from treering.verbs.query.listing import hits_of, listing
 from treering.verbs.query.superseded_hits import (
     Place,
     current_records_first,
@@ -29,24 +31,35 @@ from treering.verbs.query.superseded_hits import (
     without_declarations,
 )
 from treering.verbs.read_reports import (
+    Empty,
     ReadReport,
     altered_warnings,
     answered_sequence,
     below_warning,
+    left_out_below,
     reranking_warnings,
     scope_warnings,
     understood_days,
     warnings_of,
     why_empty,
 )
-from treering.verbs.reading import Asked, SearchOptions, note_recalled, question_of, reach_of, reranking_of, zone_of
-from treering.verbs.replaced_turns import asks_about_past
+from treering.verbs.reading import (
+    Searched,
+    SearchOptions,
+    note_recalled,
+    object_with_id,
+    question_of,
+    reach_of,
+    reranking_of,
+    zone_of,
+)
 from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
 from treering.verbs.trees import REPLACED, notes_of
 
 _FRAME_TOKENS = 60
 """Tokens of ids, place and score around the text of a hit."""
 _ONLY_NEAREST = "No result answers the question; these are the closest matches."
+_LISTING = "Without a text, a search lists everything that passes the filter."
 _HITS_WITH_VECTORS = 5
 """The first hits, whose lines are also chosen by vectors. For all of ten hits that takes 1 ms more and shows as many
 answers (`benchmarks agents`, lines)."""
@@ -61,7 +74,11 @@ class SearchInput(AskingInput):
 
     TEXT: ClassVar[str] = "text"
 
-    text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
+    text: Searched = Field(
+        default="",
+        description="A question, words, a symbol, a path, or an id; without it, objects that pass the filter are "
+        "listed, newest first.",
+    )
 
 
 class HitOptions(SearchOptions):
@@ -93,15 +110,56 @@ class SearchReport(ReadReport):
 
 
 def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
-    """Rank passages and knowledge by how well they answer."""
-    return _search(call, given, options, limit=options.limit)
+    """Rank passages and knowledge by how well they answer; without a text, list the objects that pass the filter.
+
+    Raises `InvalidInput` if there is neither.
+    """
+    if given.text:
+        return _search(call, given, options, limit=options.limit)
+    if not options.filter:
+        raise InvalidInput(
+            "There is neither a text to search for nor a filter.",
+            hint='Give words, or a filter such as {"type": "work_item", "status": "open"} to list what passes it.',
+            details={"fields": [{"field": "text", "problem": "missing, and there is no filter", "kind": "missing"}]},
+        )
+    return _listed(call, options)
+
+
+def _listed(call: Call, options: HitOptions) -> SearchReport:
+    reach = reach_of(call, options)
+    listed = listing(call, reach, limit=options.limit)
+    now = reach.now or call.engine.clock.now()
+    shown, left_out = _fit(
+        tuple(show(hit, now=now, note=listed.notes.get(hit.head.object_id, "")) for hit in listed.hits),
+        options.max_tokens,
+    )
+    return SearchReport(
+        verb="query",
+        mode="search",
+        scope=call.scope,
+        status="ok" if listed.hits else "empty",
+        warnings=(
+            *scope_warnings(call, options, (hit.state.scope for hit in listed.hits)),
+            *([f"More objects pass the filter; the newest {options.limit} are listed."] if listed.has_more else []),
+            *left_out_below(reach, listed.scopes),
+            *altered_warnings(listed.altered),
+        ),
+        ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
+        hits=shown,
+        left_out=left_out,
+        empty=None if listed.hits else Empty(reason="known_but_empty", hint="No object here passes the filter."),
+        as_of=call.engine.ledger.sequence() if reach.at is None else reach.at,
+    )
 
 
 def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) -> SearchReport:
     """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
     engine = call.engine
     reach = reach_of(call, options)
-    question = question_of(call, given.text, semantic=options.semantic, zone=zone_of(call, options))
+    named = object_with_id(call, given.text, reach)
+    # An id has no meaning; other hits only mention it.
+    text, semantic = (named.id, False) if named else (given.text, options.semantic)
+    question = question_of(call, text, semantic=semantic, zone=zone_of(call, options))
     by_source = options.group == "source"
     searching = retrieval(
         question,
@@ -119,7 +177,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     ordered = replacements_first(call, found.hits, replaced, reach, limit=limit)
     # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
     judged = Judgement.of(words, question, replace(found, hits=ordered))
-    ordered, replaced_turns = current_turns_first(call, ordered, question, reach, limit=limit)
+    ordered, replaced_turns, unread = current_turns_first(call, ordered, question, reach, limit=limit)
     ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
     replaced = records | replaced_turns | replaced
     hits = without_declarations(ordered, found, replaced)
@@ -129,7 +187,9 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
             return _search(call, given, options, limit=2 * limit)
         hits = current
-    if limit > options.limit and not by_source:
+    if named:
+        hits = (*hits_of(call, [named], reach), *(hit for hit in hits if hit.head.object_id != named.id))
+    if len(hits) > options.limit and not by_source:
         hits = hits[: options.limit]
     found = replace(found, hits=hits)
     note_recalled(engine, found.hits)
@@ -141,7 +201,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
             now=now,
             explanations=explanations,
             note=notes.get(hit.head.key, ""),
-            weak=hit.head.key in judged.weak or not judged.answers,
+            weak=not named and (hit.head.key in judged.weak or not judged.answers),
             replaced=replaced.get(place_of_hit(hit)),
         )
         for hit in found.hits
@@ -161,11 +221,12 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         status="ok" if hits else "empty",
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
-            *(() if hits and found.unrelated else below_warning(call, question, reach)),
-            *_doubts(call, judged, words, found, question, reach),
+            *(() if named or (hits and found.unrelated) else below_warning(call, question, reach)),
+            *(() if named else _doubts(call, judged, words, found, question, reach)),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
+            *unread,
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
@@ -173,12 +234,17 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
         commands=commands_asked_for(call, question, options),
         latest_commits=commits_asked_for(call, question, options),
         understood=understood_days(question, now),
-        empty=None if hits else why_empty(call, question, reach),
+        empty=None if hits else _why_empty(call, question, reach, options),
         left_out=left_out,
         as_of=answered_sequence(found, reach),
         answer=answer_name(call.scope, given.text),
         trace={**found.trace, **({"tuning": values_of(SEARCH_GROUPS)} if options.explain else {})},
     )
+
+
+def _why_empty(call: Call, question: Question, reach: Reach, options: HitOptions) -> Empty:
+    empty = why_empty(call, question, reach)
+    return empty.model_copy(update={"hint": f"{empty.hint} {_LISTING}"}) if options.filter else empty
 
 
 def _count(hits: Sequence[Hit], options: HitOptions) -> int:
@@ -250,4 +316,4 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
     return tuple(fitting), tuple(f"{hit.object_id} {hit.segment_id}".strip() for hit in hits[len(fitting) :])
 
 
-SEARCH = Mode.of("search", "Ranked hits, with filters.", search, rights=READS)
+SEARCH = Mode.of("search", "Search, or list by a filter.", search, rights=READS)

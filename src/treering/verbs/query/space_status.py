@@ -11,6 +11,7 @@ from treering.ports.runtime import VECTORS
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.stale import stale_knowledge
 
 _COUNTED = ("source", "knowledge", "work_item", "activity", "node")
 _MAX_WAITING_SHOWN = 1_000
@@ -72,6 +73,7 @@ class SpaceStatus(Value):
     waiting: int
     """Patches that wait for review, up to a thousand."""
     stale: int
+    """Stale statements, including statements that lost their lines only on the branch of the work tree."""
     contested: int
     writes: tuple[LastWrite, ...]
     """The newest first."""
@@ -99,7 +101,7 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
         quick_vectors=lag.quick,
         behind=lag.behind,
         waiting=len(ledger.patches(status="proposed", limit=_MAX_WAITING_SHOWN)),
-        stale=counts["knowledge", "stale"],
+        stale=len(stale_knowledge(call.engine, call.scope, {})),
         contested=counts["knowledge", "contested"],
         writes=tuple(
             LastWrite(at=one.timestamp, actor=one.actor, channel=one.channel, what=one.event_type, target=one.target)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 from treering.core.declarations import is_declaration
 from treering.core.evidence import Turn
@@ -11,7 +12,7 @@ from treering.ports.format import is_decision_record
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run, run_together
-from treering.retrieval.search.question import Question
+from treering.retrieval.search.question import Question, asks_about_past
 from treering.retrieval.search.replaced import latest_successors, only_replaced
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.decision_records import replaced_records
@@ -19,7 +20,7 @@ from treering.verbs.envelope import Call
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.task_reading import notes_on
 from treering.verbs.reading import question_of
-from treering.verbs.replaced_turns import FoundTurn, asks_about_past, behind_replacements, replaced_turns
+from treering.verbs.replaced_turns import FoundTurn, behind_replacements, replaced_turns
 from treering.verbs.shown_hits import Replaced
 from treering.verbs.trees import CHANGED
 
@@ -126,10 +127,18 @@ def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mappin
     return tuple(hit for hit in hits if not is_repeated(hit))
 
 
+class CurrentTurns(NamedTuple):
+    """Hits in which no turn is above its replacement, the replaced turns, and warnings about them."""
+
+    hits: tuple[Hit, ...]
+    replaced: dict[Place, Replaced]
+    warnings: tuple[str, ...]
+
+
 def current_turns_first(
     call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, limit: int | None = None
-) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
-    """Move each replaced turn directly below the turn that replaced it; return the replaced turns, too.
+) -> CurrentTurns:
+    """Move each replaced turn directly below the turn that replaced it.
 
     A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
     `limit` are dropped. A read of the past shows which turns were replaced by then.
@@ -147,7 +156,8 @@ def current_turns_first(
         past=asks_about_past(question.text),
     )
     most = len(ordered) if limit is None else max(limit, len(hits))
-    return tuple(ordered[:most]), {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+    replaced = {place: Replaced(turn=turn) for place, turn in by_turn.items()}
+    return CurrentTurns(tuple(ordered[:most]), replaced, by_turn.warnings)
 
 
 def current_records_first(

@@ -1,6 +1,6 @@
 """The searches for a task: sources and knowledge, withdrawn knowledge about it, nodes, code and words that it names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -26,7 +26,7 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import names_written
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
-from treering.verbs.query.attached import attached_to, named_nodes
+from treering.verbs.query.attached import attached_to, named_objects
 from treering.verbs.reading import note_recalled
 
 _WITHDRAWN = ("stale", "superseded")
@@ -40,15 +40,16 @@ def search_for_task(
     deep: bool,
     reranking: Reranking | None,
     adjusting: Adjusting | None = None,
+    ids: Sequence[str] = (),
 ) -> TaskResults:
-    """Run all searches together, so that a remote store gets few requests.
+    """Run all searches together, so that a remote store gets few requests. `ids`: objects that the task is.
 
     Only sources are reranked: nothing else is a turn of a conversation.
     """
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, known, nodes, histories, definitions = run_together(
+    sources, beliefs, withdrawn, known, named, histories, definitions = run_together(
         [
             retrieval(
                 question,
@@ -62,7 +63,7 @@ def search_for_task(
             retrieval(question, reach=of_beliefs, limit=limits.MAX_KNOWLEDGE_HITS, deep=deep, adjusting=adjusting),
             _withdrawn(question, reach, altered),
             known_words(question, reach),
-            named_nodes(question, reach, altered),
+            named_objects(question, reach, altered, ids=ids),
             histories_in(reach),
             named_definitions(question, of_sources),
         ],
@@ -76,7 +77,7 @@ def search_for_task(
         if isinstance(item, Knowledge) and _is_about(item, question)
     ]
     names = frozenset(names_written(question.text))
-    attached = attached_to(call.engine.ledger, nodes, reach, altered)
+    attached = attached_to(call.engine.ledger, named, reach, altered)
     is_named = (
         definitions
         or any(one.is_recorded for one in attached)

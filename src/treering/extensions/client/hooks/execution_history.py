@@ -13,9 +13,9 @@ from treering.core.errors import InvalidInput
 from treering.core.patch import shortened
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import read_field
-from treering.extensions.client.hooks.named_secrets import without_secrets
 from treering.extensions.client.items.documents import plain_value
 from treering.extensions.client.items.recording import KeyedMemory
+from treering.extensions.client.named_secrets import without_secrets
 
 
 class ExecutionHistoryMemoryBridge:

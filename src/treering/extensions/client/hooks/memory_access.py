@@ -16,7 +16,8 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
 from treering.extensions.client.config import MemoryConfig
-from treering.extensions.client.items.documents import RetrievedMemories, session_text
+from treering.extensions.client.items.documents import UNKNOWN_AGENT, RetrievedMemories, session_text
+from treering.extensions.client.items.recalling import RecallScope
 from treering.extensions.client.profiles import AgentProfile, Switches
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ SESSION = "session_id"
 CLIENT = "memory_client"
 CONFIG = "memory_config"
 PROFILE = "agent_profile"
+SCOPE = "memory_scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class MemoryAccess:
     profile: AgentProfile | None = None
     top_k: int | None = None
     """The default number of memories; `None`: the default of the profile or the client."""
+    scope: RecallScope = "lineage"
+    """Which memories are retrieved, as in `retrieve`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def memory_access(
         agent_type=who,
         profile=_with_settings(profile or _profile_of(None, client.agent_type, client.config), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
+        scope=read_field(deps, SCOPE) or "lineage",
     )
 
 
@@ -172,8 +177,11 @@ def _found_again(state: Any) -> MemorySystemClient | None:
     config = _config_of(state)
     if config is None or not config.enabled:
         return None
-    alike = (client for client in live_clients() if client.config == config)
-    client = next(alike, None) or MemorySystemClient(config)
+    alike = [client for client in live_clients() if client.config == config]
+    if len({client.user_id for client in alike}) > 1:
+        _LOG.warning("Several users have a client with the memory_config of this state. Set its memory_client.")
+        return None
+    client = alike[0] if alike else MemorySystemClient(config)
     write_field(state, CLIENT, client)
     return client
 
@@ -267,7 +275,6 @@ class MemoryDependencies(_WithoutClient):
 
 
 NO_CLIENT = "Memory client not available"
-UNKNOWN_AGENT = "unknown"
 
 
 async def retrieve_memory(
@@ -282,7 +289,8 @@ async def retrieve_memory(
         filters: Conditions on metadata, such as {"agent_type": "planner"}.
 
     Returns:
-        Memories, best first, each with content, metadata, similarity and timestamp.
+        Memories, best first, each with content, metadata, similarity and timestamp. `replaced_by` and `replaced_at`
+        mark a memory that is no longer current.
     """
     access = memory_access(deps=ctx.deps)
     if access is None:
@@ -292,6 +300,7 @@ async def retrieve_memory(
         min(max(top_k, 1), MOST_RETRIEVED),
         filters or {},
         session_id=access.session_id,
+        scope=access.scope,
         profile=access.profile,
     )
     return [
@@ -300,9 +309,21 @@ async def retrieve_memory(
             "metadata": dict(one.metadata),
             "similarity": one.similarity_score,
             "timestamp": render_time(one.timestamp),
+            **one.replacement,
         }
         for one in memories
     ]
+
+
+_NOT_OF_MODELS = frozenset({"user_id", "session_id", "importance_score"})
+
+
+def model_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the metadata of a model's tool call, which chooses neither user nor session.
+
+    `importance_score` is omitted too: it is the alias of the argument `importance`.
+    """
+    return {key: value for key, value in (metadata or {}).items() if key not in _NOT_OF_MODELS}
 
 
 async def store_memory(
@@ -325,10 +346,8 @@ async def store_memory(
     own: dict[str, Any] = {"agent_type": access.agent_type or UNKNOWN_AGENT, "importance": importance}
     if access.session_id is not None:
         own["session_id"] = access.session_id
-    # The agent's value under the alias of `importance` is replaced too.
-    others = {key: value for key, value in (metadata or {}).items() if key != "importance_score"}
     try:
-        memory_id = await access.client.store(content, {**others, **own})
+        memory_id = await access.client.store(content, {**model_metadata(metadata), **own})
     except TreeringError as error:
         return {"success": False, "reason": error.message}
     return {"success": True, "memory_id": memory_id, "timestamp": render_time(datetime.now(UTC))}

@@ -77,7 +77,7 @@ def memory_node(
     the state's `question`, else the input, if they are texts. `content`: a function from context and result to the text
     to store, or `None` for nothing; default: the result, or the change of the state if it returns the next node: `Plan:
     […]` of a `PlanNode` that sets `state.plan`. `memory_type`: the kind of that memory. `top_k`, `filters`, `scope`: as
-    in `retrieve`; with `scope="space"` earlier runs are included. `recall`, `store`: whether to do that.
+    in `retrieve`; `scope="user"` and `scope="space"` include earlier runs. `recall`, `store`: whether to do that.
 
     Errors of the memory are logged: the node then runs without memories. If a node fails, its failure is stored, and
     raised again.

@@ -18,6 +18,7 @@ from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Source
 from treering.core.patch import LinkType
 from treering.core.scope import ROOT, parse_scope
+from treering.retrieval.search.replaced import SUPERSEDED
 
 ALIASES: Mapping[str, str] = {"importance": "importance_score", "tool_name": "tool"}
 """Alternative names of metadata keys that hosts use, and the name that is compared."""
@@ -32,6 +33,8 @@ PART_OF = "part_of"
 """The metadata key of the nested context from which a memory was merged."""
 SESSION = "session_id"
 AGENT = "agent_type"
+UNKNOWN_AGENT = "unknown"
+"""The agent type of memories that a model stored without a profile."""
 USER = "user_id"
 TYPE = "memory_type"
 
@@ -200,6 +203,20 @@ class MemoryItem:
     """The lines of `content` that answer the query, counted from 0, if it is longer than an excerpt."""
     replaced_by: str = ""
     """The id of the memory that replaced it; empty if it is current."""
+    replaced_at: datetime | None = None
+    """The time of the event in the memory that replaced it."""
+
+    @property
+    def mark(self) -> str:
+        """The mark for a model, such as `superseded by src:01k… (2026-05-04)`; empty if it is current."""
+        day = f" ({self.replaced_at:%Y-%m-%d})" if self.replaced_at else ""
+        return f"{SUPERSEDED} by {self.replaced_by}{day}" if self.replaced_by else ""
+
+    @property
+    def replacement(self) -> dict[str, str]:
+        """Id and time of the memory that replaced it, as JSON data; nothing if it is current."""
+        at = {"replaced_at": render_time(self.replaced_at)} if self.replaced_at else {}
+        return {"replaced_by": self.replaced_by, **at} if self.replaced_by else {}
 
 
 class RetrievedMemories(list[MemoryItem]):
@@ -377,8 +394,10 @@ class NestedContext:
 def nested_context(parent_session_id: object | None, loop_id: object) -> NestedContext:
     """Return the nested context of a loop; the same parent and loop are the same context in every process.
 
-    Raises `InvalidInput` if contexts are nested deeper than a scope may be.
+    Raises `InvalidInput` without a loop, and if contexts are nested deeper than a scope may be.
     """
+    if loop_id is None or not str(loop_id):
+        raise InvalidInput("loop_id: a nested context needs a loop.", hint="Give a name or number of the loop.")
     parent = session_text(parent_session_id)
     loop = str(loop_id).replace("%", "%25").replace(_NESTED, "%3E")
     context = NestedContext(f"{parent or ''}{_NESTED}{loop}", parent, str(loop_id))

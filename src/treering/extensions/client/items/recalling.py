@@ -8,8 +8,20 @@ from typing import Any, Literal
 from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
-from treering.core.filters import FIELDS, METADATA, And, Compare, Filter, Not, Or, element_name, matches, parse_filter
-from treering.core.objects import Source
+from treering.core.filters import (
+    EVERYTHING,
+    FIELDS,
+    METADATA,
+    And,
+    Compare,
+    Filter,
+    Not,
+    Or,
+    element_name,
+    matches,
+    parse_filter,
+)
+from treering.core.objects import Object, Source
 from treering.core.scope import ROOT
 from treering.extensions.client.items.documents import (
     AGENT,
@@ -27,7 +39,7 @@ from treering.extensions.client.items.documents import (
     plain_value,
     scope_of,
 )
-from treering.extensions.client.items.replacing import replaced_memories
+from treering.extensions.client.items.replacing import MAX_OTHERS, replaced_memories
 from treering.extensions.client.items.similarity import of_relevance
 from treering.extensions.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.extensions.client.profiles import Switches
@@ -40,7 +52,7 @@ from treering.retrieval.search.hit_signals import nearness
 from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import known_words
 from treering.retrieval.search.lines import LineQuery
-from treering.retrieval.search.question import Meaning, Question
+from treering.retrieval.search.question import Meaning, Question, asks_about_past
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Retrieval, retrieval
 from treering.retrieval.text.analysis import index_text
@@ -49,7 +61,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 from treering.verbs.read_reports import is_empty_scope, warnings_of
 from treering.verbs.reading import note_recalled, question_of
-from treering.verbs.replaced_turns import asks_about_past, behind_replacements
+from treering.verbs.replaced_turns import behind_replacements
 
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
@@ -61,6 +73,17 @@ class Who:
 
     agent_type: str | None = None
     user_id: str | None = None
+
+    @property
+    def visible(self) -> Filter:
+        """The memories that it may see: of its user, and without a user; all if it has no user."""
+        if self.user_id is None:
+            return EVERYTHING
+        return Or((metadata_filter({USER: self.user_id}), metadata_filter({USER: None})))
+
+    def sees(self, item: Object) -> bool:
+        """Return whether an object is not a memory of another user."""
+        return not isinstance(item, Source) or _fits(item, self.visible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +137,10 @@ def _over_lists(where: Filter) -> Filter:
 def reach_of(
     *, scope: RecallScope, session_id: str | None, who: Who, ages: Ages, where: Filter, now: datetime
 ) -> Reach:
-    """Return the memories visible to a retrieval. Raises `InvalidInput` if its scope needs an unknown agent or user."""
+    """Return the memories visible to a retrieval. Only the scope `space` includes memories of other users.
+
+    Raises `InvalidInput` if its scope needs an unknown agent or user.
+    """
     if scope not in SCOPES:
         raise InvalidInput(f"Unknown scope {scope!r}.", hint=f"Use one of: {', '.join(SCOPES)}.")
     own = Compare("scope", "eq", scope_of(session_id))
@@ -123,6 +149,7 @@ def reach_of(
         Compare("type", "eq", "source"),
         Compare("origin", "prefix", PREFIX),
         where,
+        *([] if scope == "space" else [who.visible]),
         *_young(ages, now),
     ]
     match scope:
@@ -185,6 +212,8 @@ _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
 
 _MOST_UNRELATED = 500
 """The maximum number of passages or memories that are listed, or compared with a query besides search results."""
+_ENOUGH_LISTED, _FURTHER = 20, 10
+"""With fewer visible memories, such as in a space of many users, this many times more are read to list the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +241,7 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        return RetrievedMemories(newest_memories(engine, request.reach)[: request.limit])
+        return RetrievedMemories(newest_memories(engine, request.reach, limit=request.limit))
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
     searching = retrieval(
@@ -246,12 +275,12 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         "not_used": [*not_used],
     }
     query = LineQuery(request.query, engine.quick)
-    replaced = replaced_memories(engine, ranked)
+    # A memory may be replaced by one that does not answer: "I moved to Bergen last week".
+    others = _unrelated(engine, question, request.reach, like, ranked, most=MAX_OTHERS) if ranked else []
+    replaced = replaced_memories(engine, ranked, others=others, shown=request.limit)
     ordered = _current_first(engine, ranked, replaced, request)[: request.limit]
-    items = [
-        replace(_with_lines(item_of(one.source, one.similarity), query), replaced_by=replaced.get(one.source.id, ""))
-        for one in ordered
-    ]
+    shown = [_with_lines(item_of(one.source, one.similarity), query) for one in ordered]
+    items = _marked(engine, shown, replaced)
     session = request.reach.scope
     if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
         trace["warnings"].append("No memory is stored in this session.")
@@ -300,6 +329,17 @@ def _current_first(
     )
 
 
+def _marked(engine: Engine, items: Sequence[MemoryItem], replaced: Mapping[str, str]) -> list[MemoryItem]:
+    """Return memories with the id and time of their replacements."""
+    later = read_sources(engine, [replaced[one.id] for one in items if one.id in replaced])
+    times = {identity: item_of(source).timestamp for identity, source in later.items()}
+    by = [replaced.get(one.id, "") for one in items]
+    return [
+        replace(one, replaced_by=current, replaced_at=times.get(current))
+        for one, current in zip(items, by, strict=True)
+    ]
+
+
 def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, int]]:
     """Yield the settings that hide older memories, each with the number of memories that only it hides."""
     passages = engine.index.passages
@@ -327,10 +367,17 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(index_text(text).split()))
 
 
-def newest_memories(engine: Engine, reach: Reach) -> list[MemoryItem]:
+def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[MemoryItem]:
     """Return the memories in reach, newest first, of the memories that were stored last."""
-    visible = (one for one in _newest(engine, reach).values() if is_visible(one, reach))
-    return sorted(map(item_of, visible), key=lambda item: item.timestamp, reverse=True)
+    wanted = min(limit or _ENOUGH_LISTED, engine.index.passages.count(reach))
+    visible: dict[str, Source] = {}
+    for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
+        visible = {one.id: one for one in _newest(engine, reach, most).values() if is_visible(one, reach)}
+        if len(visible) >= wanted:
+            break
+    items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
+    found = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
+    return _marked(engine, items, replaced_memories(engine, found))
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -346,17 +393,23 @@ def _ranked_behind(near: Sequence[FoundMemory], far: Sequence[FoundMemory]) -> l
 
 
 def _unrelated(
-    engine: Engine, question: Question, reach: Reach, like: _Likeness, related: Sequence[FoundMemory]
+    engine: Engine,
+    question: Question,
+    reach: Reach,
+    like: _Likeness,
+    related: Sequence[FoundMemory],
+    *,
+    most: int = _MOST_UNRELATED,
 ) -> list[FoundMemory]:
-    """Return memories in reach that the search considers unrelated to a query, newest first."""
+    """Return other memories in reach than the related ones: those nearest to a query, newest first."""
     count = engine.index.passages.count(reach)
     if count <= sum(len(passages_of(one.source)) for one in related):
         return []
-    cosines = _cosines(engine, question, reach, limit=min(count, _MOST_UNRELATED))
+    cosines = _cosines(engine, question, reach, limit=min(count, most))
     known = {one.source.id for one in related}
     sources = read_sources(engine, [identity for identity in cosines if identity not in known])
-    if len(cosines.keys() | known) < min(count, _MOST_UNRELATED):
-        sources = _newest(engine, reach) | sources  # some have no vector yet
+    if len(cosines.keys() | known) < min(count, most):
+        sources = _newest(engine, reach, most) | sources  # some have no vector yet
     visible = (
         one
         for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)
@@ -380,10 +433,10 @@ def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) ->
     return cosines
 
 
-def _newest(engine: Engine, reach: Reach) -> dict[str, Source]:
+def _newest(engine: Engine, reach: Reach, most: int) -> dict[str, Source]:
     """Read the newest active memories in the scopes of a reach."""
     where = And((_of_ledger(reach.where), Compare("status", "eq", "active")))
-    selection = Selection(reach.scope, reach.descend, ("source",), where, newest=_MOST_UNRELATED)
+    selection = Selection(reach.scope, reach.descend, ("source",), where, newest=most)
     return {one.id: one for one in engine.ledger.select(selection) if isinstance(one, Source)}
 
 
@@ -404,4 +457,8 @@ def read_sources(engine: Engine, ids: Iterable[str]) -> dict[str, Source]:
 
 def is_visible(source: Source, reach: Reach) -> bool:
     """Return whether a memory that was not searched for is visible: by state, scope and filters."""
-    return is_shown(head_of(source), reach) and matches(reach.where, record_of(passages_of(source)[0]))
+    return is_shown(head_of(source), reach) and _fits(source, reach.where)
+
+
+def _fits(source: Source, where: Filter) -> bool:
+    return matches(where, record_of(passages_of(source)[0]))

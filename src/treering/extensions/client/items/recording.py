@@ -16,7 +16,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
 from treering.core.scope import ROOT, parse_scope
-from treering.core.screening import instruction_flags, screened
+from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import (
     AGENT,
     CONTEXT,
@@ -32,8 +32,10 @@ from treering.extensions.client.items.documents import (
     session_text,
 )
 from treering.extensions.client.items.recalling import Who
+from treering.extensions.client.items.replacing import current_memories
+from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS
 from treering.verbs.engine import Engine
@@ -58,6 +60,11 @@ class MemoryEntry:
     def session_id(self) -> str | None:
         """The session or nested context it belongs to."""
         return session_text(self.metadata.get(SESSION))
+
+    @property
+    def happened(self) -> tuple[datetime, str]:
+        """The time of the remembered event and the id: the order of memories under one key."""
+        return parse_time(self.metadata[HAPPENED]), self.id
 
     @property
     def key_origin(self) -> str:
@@ -114,11 +121,11 @@ def entry_of(
             f"The content has {len(content):,} characters; the maximum is {engine.limits.max_file_bytes:,}.",
             hint="Store it in parts, or store only the important part.",
         )
-    text = cleaned(well_formed(content), redact_secrets=True).text
+    text = without_secrets(cleaned(well_formed(content), redact_secrets=True).text)
     if not text.strip():
         raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     now = engine.clock.now()
-    fields = screened(normalised(_with_author(metadata or {}, who), now=now)).value
+    fields = without_secrets(normalised(_with_author(metadata or {}, who), now=now))
     session_id = session_text(fields.get(SESSION))
     if session_id is not None:
         fields[SESSION] = session_id
@@ -160,21 +167,24 @@ def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterabl
 
 
 def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Operation]:
-    """Link each entry with a key to the memory before it under that key."""
-    current: dict[str, str] = {}
+    """Link each entry with a key and the current memory under that key: the later event replaces the earlier one."""
+    current: dict[str, tuple[datetime, str]] = {}
     for entry in entries:
         if root := entry.key_origin:
-            before = current.get(root) or _current_under(ledger, root)
-            if before and before != entry.id:
-                yield AddLink(link=Link(type="supersedes", source=entry.id, target=before))
-            current[root] = entry.id
+            before = current.get(root) or _current_under(ledger, root) or entry.happened
+            old, new = sorted([before, entry.happened])
+            if old[1] != new[1]:
+                yield AddLink(link=Link(type="supersedes", source=new[1], target=old[1]))
+            current[root] = new
 
 
-def _current_under(ledger: Ledger, origin: str) -> str | None:
-    """Return the newest active memory under the origin of a key, in whatever session."""
+def _current_under(ledger: Ledger, origin: str) -> tuple[datetime, str] | None:
+    """Return time and id of the current memory under the origin of a key, in whatever session."""
     where = And((Compare("origin", "prefix", origin), Compare("status", "eq", "active")))
     found = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))
-    return next((one.id for one in found), None)
+    newest = [one.id for one in found]
+    (read,) = ledger.read([ObjectRequest(objects=tuple(current_memories(ledger, newest).values()))])
+    return next(((one.captured_at, one.id) for one in read.objects.values() if isinstance(one, Source)), None)
 
 
 def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:

@@ -148,6 +148,10 @@ class RepositoryContents(GitRepository):
         """Return the newest common ancestor of two commits, or `None`."""
         return self._ask("merge-base", one, other)
 
+    def commits_since(self, before: str, commit: str) -> frozenset[str]:
+        """Return the commits that lead to one commit and not to an earlier one."""
+        return frozenset(self._run("rev-list", f"{before}..{commit}", "--").decode().split())
+
     def changed_since_fork(self, other: str, commit: str) -> list[str]:
         """List the paths that a commit changes, compared with the merge base of it and another one.
 

@@ -309,10 +309,25 @@ def _branch_read(
         known=payload,
         existing=existing,
         merged=frozenset(name for name, at in deleted.items() if at and commit and repository.is_ancestor(at, commit)),
+        newly_merged=_newly_merged(repository, known_branches(payload), branch, commit),
         heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
         fork=_at_fork(repository, settled, branch, commit, selection, entries),
     )
+
+
+def _newly_merged(
+    repository: RepositoryContents, known: Mapping[str, str], branch: str, commit: str | None
+) -> frozenset[str]:
+    """Return the other known branches that were merged into a branch after the commit read last."""
+    since = known.get(branch)
+    if not since or not commit or since == commit or len(known) == 1:
+        return frozenset()
+    try:
+        new = repository.commits_since(repository.resolve(since), commit)
+    except TreeringError:  # this clone does not have the commit
+        return frozenset()
+    return frozenset(name for name, at in known.items() if name != branch and at in new)
 
 
 def _with_unpushed(

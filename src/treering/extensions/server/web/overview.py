@@ -15,6 +15,7 @@ from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions, time_of
+from treering.verbs.stale import stale_knowledge
 from treering.verbs.trees import notes_of_objects
 
 _MAX_SCOPES = 200
@@ -70,7 +71,9 @@ class ObjectsInput(Value):
 
     type: Literal["knowledge", "work_item", "activity", "node"] = Field(description="Type of object.")
     kinds: tuple[str, ...] = Field(default=(), description="Kinds; empty: all.")
-    statuses: tuple[str, ...] = Field(default=(), description="Statuses; empty: all.")
+    statuses: tuple[str, ...] = Field(
+        default=(), description="Statuses; empty: all. `stale` includes knowledge that is stale only on the branch."
+    )
 
 
 class ObjectsOptions(ReadOptions):
@@ -121,8 +124,13 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
     )
     selected = call.engine.ledger.select(selection, altered=altered)
     matching = [item for item in selected if not options.expired or _expired(item, now)]
+    stale = _stale(call, given, options, altered)
+    if stale is not None:
+        others = (item for item in matching if item.status != "stale" and item.id not in stale)
+        matching = sorted((*others, *(item for item, _ in stale.values())), key=lambda item: item.id)
     shown = list(islice(reversed(matching), options.limit))
-    notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, shown), read=shown)
+    lost = {identity: f"stale on {tree}" for identity, (_, tree) in (stale or {}).items() if tree}
+    notes = {**notes_of_objects(call.tree, call.engine.ledger, map(head_of, shown), read=shown), **lost}
     return ObjectList(
         items=tuple(
             ListedObject(
@@ -141,6 +149,19 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
         more=len(matching) > len(shown),
         warnings=altered_warnings(altered),
     )
+
+
+def _stale(
+    call: Call, given: ObjectsInput, options: ObjectsOptions, altered: Altered
+) -> dict[str, tuple[Knowledge, str]] | None:
+    """Return the stale knowledge of the requested kinds as lint reports it; `None` if it is not requested.
+
+    The branches of an earlier moment are unknown, so only the statuses of that moment count then.
+    """
+    if given.type != "knowledge" or "stale" not in given.statuses or options.as_of is not None:
+        return None
+    stale = stale_knowledge(call.engine, call.scope, altered)
+    return {identity: one for identity, one in stale.items() if not given.kinds or one[0].kind in given.kinds}
 
 
 def _where(given: ObjectsInput, *, expired: bool) -> Filter:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from treering.core.canonical import is_object
-from treering.core.characters import visible
+from treering.core.characters import one_line, visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
 from treering.extensions.server.failures import content_type
@@ -34,6 +34,7 @@ _EVENTS: Mapping[str, str] = {
     "moved": "moved to another scope",
 }
 _LARGEST = 2**63 - 1
+_LINE_CHARS = 300
 _MOST_DIGITS = 18
 STATIC = Path(__file__).with_name("static")
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -240,6 +241,7 @@ def _environment() -> Environment:
     environment.tests["longer_than_its_box"] = _is_longer_than_its_box
     environment.filters["shell"] = shlex.join
     environment.filters["told_event"] = told_event
+    environment.filters["one_line"] = lambda text: visible(one_line(" · ".join(text.splitlines()), most=_LINE_CHARS))
     environment.filters["moment"] = _moment
     return environment
 

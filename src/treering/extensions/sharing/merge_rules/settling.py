@@ -10,7 +10,7 @@ from treering.core.evidence import EvidenceRef, Segment
 from treering.core.objects import Knowledge, Node, Object, Source, Summary, name_held
 from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.writing.draft import Draft, merge_unique
-from treering.core.writing.integrity import contradict, is_backed, is_functional, may_meet, rename_references
+from treering.core.writing.integrity import conflict, is_backed, is_functional, rename_references
 from treering.extensions.sharing.merge_rules.entries import MAP, BranchReadings, MergeEntry, root_of, with_each_branch
 
 _GOES_FIRST = {"active": 0, "contested": 1, "candidate": 2, "stale": 3}
@@ -163,8 +163,6 @@ def _contest(objects: dict[str, Object], draft: Draft) -> None:
             claims.setdefault(item.claim_key() or item.id, []).append(item)
     for group in claims.values():
         for item in group:
-            against = is_functional(item, draft.policy) and any(
-                contradict(item, other) and may_meet(item, other, draft) for other in group
-            )
+            against = is_functional(item, draft.policy) and any(conflict(item, other, draft) for other in group)
             if (against or item.disputed) and item.status in {"candidate", "active"}:
                 objects[item.id] = item.model_copy(update={"status": "contested"})

@@ -93,7 +93,7 @@ def vectors(
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
-        _after_embedding(space)
+            _after_embedding(busy)
         ready = report.total - report.pending
         answer(access, report, [line(f"Embedded {report.made} texts; {ready} of {report.total} are done.")])
 

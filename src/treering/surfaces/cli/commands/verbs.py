@@ -106,7 +106,7 @@ def query(
     given = question_from(words, mode)
     if len(words) > 1 and not mode and words[0] in catalog.TOOLS["query"].modes:
         tell(f"note: `{words[0]}` is a word of the question here; as a command: {command_for('query', words[0])}")
-    if not given and not calling.input and mode not in ("recent", "brief"):
+    if not given and not calling.input and mode not in ("recent", "brief", "search"):
         raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     if access.verbose and "explain" in catalog.find("query").find(mode).options.model_fields:
         reading = replace(reading, explain=True)

@@ -25,6 +25,9 @@ _SAID_ELSEWHERE = frozenset(
     "type id scope revision kind status title name summary payload evidence_refs segments segments_left_out "
     "created_at updated_at origin_channel fingerprint".split()
 )
+_OF_WORK = ("priority", "owner_refs", "due_at", "resolution", "outcome")
+"""Fields of work and activities that state what there is to do, or what came of it."""
+_LINES = re.compile(r"#L(\d+)(?:-L\d+)?")
 State = Literal["same", "moved", "changed", "gone"]
 _MOST_SHOWN = 20
 _MOST_COMPARED = 200
@@ -148,7 +151,11 @@ def inspect_object(view: PageView) -> Rendered:
             "page": page,
             "item": item,
             "statement": dict(_statement(item)),
-            "fields": {name: value for name, value in item.items() if name not in _SAID_ELSEWHERE and value},
+            "fields": {
+                name: value
+                for name, value in item.items()
+                if name not in _SAID_ELSEWHERE and name not in _OF_WORK and value
+            },
             "quotations": quoted,
             "named": [one for one in page.references if one.fields != ("evidence_refs",)],
             "more_quotations": more,
@@ -164,8 +171,7 @@ def inspect_object(view: PageView) -> Rendered:
 
 
 def _statement(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    if item.get("summary"):
-        yield "summary", item["summary"]
+    yield from ((name, item[name]) for name in ("summary", *_OF_WORK) if item.get(name))
     yield from ((name, value) for name, value in (item.get("payload") or {}).items() if value not in (None, "", [], {}))
 
 
@@ -235,7 +241,8 @@ def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
         return Quotation(**fields, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
     where = here.places[0] if here.places else ""
-    known = {**fields, "title": here.title, "text": here.text, "place": where}
+    lines = () if here.vanished else ref.get("lines") or ()
+    known = {**fields, "title": here.title, "text": _cited_text(here.text, lines), "place": _cited_place(where, lines)}
     if not here.current:
         return Quotation(**known, state="gone", why=f"The source is {here.status}.")
     if here.vanished:
@@ -243,8 +250,20 @@ def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
     then = _expand(view, place, as_of=since)
     cited = then.items[0].places[0] if then.items and then.items[0].places else where
     if _without_commit(cited) != _without_commit(where):
-        return Quotation(**known, state="moved", cited_place=cited)
+        return Quotation(**known, state="moved", cited_place=_cited_place(cited, lines))
     return Quotation(**known, state="same")
+
+
+def _cited_text(text: str, lines: Sequence[int]) -> str:
+    """Return the cited lines of a passage, counted from 1 in its text."""
+    return "\n".join(text.splitlines()[lines[0] - 1 : lines[1]]) if lines else text
+
+
+def _cited_place(place: str, lines: Sequence[int]) -> str:
+    if not lines or not (match := _LINES.search(place)):
+        return place
+    first = int(match[1]) - 1
+    return f"{place[: match.start()]}#L{first + lines[0]}-L{first + lines[1]}{place[match.end() :]}"
 
 
 def _expand(view: PageView, place: str, *, as_of: int | None = None) -> ExpandReport:

@@ -18,6 +18,7 @@ from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.web.overview import OBJECTS, OVERVIEW
 from treering.extensions.server.web.view import PageView, Rendered, told_event
 from treering.verbs.query.recent import RecentChange, RecentReport
+from treering.verbs.query.search import SearchReport
 
 _EVENTS = 200
 _ENOUGH = 20
@@ -96,17 +97,20 @@ def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> 
 
 def work(view: PageView) -> Rendered:
     """Show open work, finished work, and the activities."""
-    options_given = {"descend": True, "limit": _LISTED, **view.moment}
     return Rendered(
         "work.html",
         {
             "overview": view.overview(),
-            "open": view.perform(OBJECTS, {"type": "work_item", "statuses": _OPEN}, **options_given),
-            "done": view.perform(OBJECTS, {"type": "work_item", "statuses": _DONE}, **options_given),
-            "activities": view.perform(OBJECTS, {"type": "activity"}, **options_given),
-            "command": ("treering", "crystallize", "--kind", "task", "--title", "TITLE"),
+            "open": _listed(view, type="work_item", status=_OPEN),
+            "done": _listed(view, type="work_item", status=_DONE),
+            "activities": _listed(view, type="activity"),
+            "command": ("treering", "query", "--mode", "search", "--option", 'filter={"type": "work_item"}'),
         },
     )
+
+
+def _listed(view: PageView, **where: object) -> SearchReport:
+    return view.query(SearchReport, "search", {}, filter=where, withdrawn=True, limit=_LISTED)
 
 
 @dataclass(frozen=True, slots=True)

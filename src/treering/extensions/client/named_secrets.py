@@ -1,6 +1,6 @@
-"""Secrets of tool runs: values under names such as `password`, whatever the values look like.
+"""Secrets of memories and tool runs: values under names such as `password`, whatever the values look like.
 
-Stored documents are screened less strictly, because there such a name is often followed by an example.
+Ingested documents are screened less strictly, because there such a name is often followed by an example.
 """
 
 import json
