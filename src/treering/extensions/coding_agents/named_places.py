@@ -377,4 +377,4 @@ def _path(source: Source) -> str:
 
 def names_in(text: str) -> list[str]:
     """Return the names in a text that no plain word is; not numbers such as `12/14`."""
-    return [found[0] for found in _NAME.finditer(text) if not _NUMBER.fullmatch(found[0])]
+    return [match[0] for match in _NAME.finditer(text) if not _NUMBER.fullmatch(match[0])]
