@@ -153,12 +153,26 @@ def test_rules_govern_the_lines_that_they_speak_of_and_the_folders_that_they_hol
     change(shop, "src/acme/fetch.py", "    return url", "    time.sleep(1)\n    return url")
     told = shop.run("check", "--json").data
     assert brief(told["findings"]) == [
-        ("governs", "src/acme/fetch.py", 10, "Every function must have a docstring."),
         ("governs", "src/acme/fetch.py", 10, "Never call `time.sleep()` in a request."),
+        ("governs", "src/acme/fetch.py", 10, "Every function must have a docstring."),
     ]
     assert told["everywhere"] == {"AGENTS.md": 2}
     shop.commit({"web/page/start.ts": "export const start = 1;\n"})
     assert ("governs", "web/page/start.ts", 1, "Never use `any` as a type in the pages.") in brief(findings(shop))
+
+
+def test_text_shows_five_governing_rules_those_about_a_changed_line_first(shop):
+    rules = "".join(f"- Every module number {number} must be small.\n" for number in range(7))
+    git(shop, "checkout", "-q", "main")
+    shop.commit({"src/acme/AGENTS.md": f"# Rules\n\n{rules}- Never call `time.sleep()` in a request.\n"})
+    git(shop, "checkout", "-q", "-B", "feature")
+    change(shop, "src/acme/fetch.py", "    return url", "    time.sleep(1)\n    return url")
+    summary, first, reason, *others = shop.run("check").out.splitlines()
+    assert summary.endswith("8 good to know.")
+    assert first == "src/acme/fetch.py:10: good to know: governs: Never call `time.sleep()` in a request."
+    assert reason == "    It is about 'time.sleep()', and so is this line."
+    assert len(others) == 4 * 2 + 1
+    assert others[-1] == "and 3 more good to know: treering check --json"
 
 
 def test_two_records_that_answer_one_question_differently_are_contested(shop):
@@ -246,6 +260,21 @@ def test_the_command_that_mends_a_stale_decision_does(shop):
     typed = one["mend"].replace('"…" --because …', "'RETRY_LIMIT is five' --because src/acme/fetch.py:5")
     shop.done(*shlex.split(typed)[1:])
     assert "stale-decision" not in {one["rule"] for one in findings(shop)}
+
+
+def test_change_of_lines_that_main_wrote_since_contradicts_the_decision_about_them(shop):
+    git(shop, "checkout", "-q", "main")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    shop.done("add", ".")
+    shop.done("decide", "Five retries", "--because", "src/acme/fetch.py:5", "--why", "Proxies restart slowly")
+    git(shop, "checkout", "-q", "feature")
+    change(shop, "src/acme/fetch.py", "2**attempt", "3**attempt")
+    assert findings(shop) == []
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 9")
+    (found,) = findings(shop)
+    assert (found["rule"], found["level"], found["line"]) == ("contested", "error", 5)
+    assert "'RETRY_LIMIT = 5', written since this change began" in found["reason"]
+    assert 'src/acme/fetch.py:5 is now "RETRY_LIMIT = 9". Its reason: Proxies restart slowly.' in found["reason"]
 
 
 def test_lines_that_only_moved_make_nothing_stale(shop):

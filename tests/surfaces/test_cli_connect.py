@@ -564,7 +564,7 @@ def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
     said = "We decided to keep sessions in SQLite because it needs no server."
     transcript(file, [("user", "Where do sessions live?"), ("assistant", said)])
     assert run(["session", "keep", "--now", str(file)]) == 0
-    assert "2 messages, 1 candidate(s) to review" in capsys.readouterr().out
+    assert "2 messages; 1 decision waits for confirmation: treering review list" in capsys.readouterr().out
     with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
         (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
     assert (decision.status, decision.payload.question) == ("candidate", said)
@@ -667,7 +667,7 @@ def test_a_relative_transcript_is_that_of_the_client_and_not_one_of_the_same_nam
 SHOP = {
     "src/shop/basket.py": "LIMIT = 3\n\n\ndef total_of(prices: list[int]) -> int:\n    return sum(prices)\n",
     "src/shop/till.py": "def open_till() -> None:\n    return None\n",
-    "src/shop/AGENTS.md": "Every price must be a whole number of cents.\n",
+    "src/shop/AGENTS.md": "Every price in a basket must be a whole number of cents.\n",
     "web/start.ts": "export const start = 1;\n",
 }
 LEARNED = "OperationalError: database is locked, in test_checkout"
@@ -718,7 +718,7 @@ def context_of(answer):
 def test_edit_hook_shows_rules_once(shop):
     text = before_edit(shop, "src/shop/basket.py")
     assert "Decision: Baskets hold three things" in text
-    assert "Constraint: Every price must be a whole number of cents. (in src/shop) (candidate)" in text
+    assert "Constraint: Every price in a basket must be a whole number of cents. (in src/shop) (candidate)" in text
     assert "Often changed together with src/shop/basket.py: src/shop/till.py (3 commits)" in text
     assert text.startswith("<<treering:recalled")
     assert before_edit(shop, "src/shop/basket.py") == ""
@@ -1186,7 +1186,7 @@ def test_opencode_is_told_at_the_beginning_on_a_prompt_after_a_read_and_after_a_
     assert [part["text"] for part in second["parts"]] == ["Thank you."]
     assert read["output"].startswith("LIMIT = 3\n\n<<treering:recalled")
     assert "Baskets hold three things" in told["text"]
-    assert "Every price must be a whole number of cents" in read["output"]
+    assert "Every price in a basket must be a whole number of cents" in read["output"]
     assert again["output"] == "LIMIT = 3"
     assert LEARNED in failed["output"]
     assert passed["output"] == FAILED

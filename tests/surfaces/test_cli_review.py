@@ -65,6 +65,17 @@ def test_review_list_names_unconfirmed_candidates(stage: Stage) -> None:
     assert stage.done("review", "list").out == "Nothing is waiting for review.\n"
 
 
+def test_review_list_names_statements_of_agents_before_rules_of_files(stage: Stage) -> None:
+    stage.write({"AGENTS.md": "# Rules\n\n- Never edit the recorded cassettes by hand.\n", "a.py": "LIMIT = 3\n"})
+    stage.done("add", ".")
+    said = ("crystallize", "--kind", "decision", "--title", "Three tries", "--question", "How many?", "--as-agent")
+    stage.done(*said, "--outcome", "3", "--evidence", "a.py:1")
+    first, stated, read = stage.done("review", "list").out.splitlines()
+    assert first == "1 statement to confirm with `treering crystallize --mode promote ID`:"
+    assert stated.strip().startswith("Three tries (recorded by an agent on ")
+    assert read.startswith("1 other candidate to confirm with")
+
+
 def test_rejected_it_changes_nothing(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
     assert stage.json("review", "reject", patch, "--reason", "Spaces")["status"] == "rejected"

@@ -274,3 +274,10 @@ def test_unknown_kind_is_answered_with_all_kinds_nearest_first(ask):
     known = error["details"]["known"]
     assert known[0] == "decision"
     assert {"task", "episode", "service"} <= set(known)
+
+
+def test_scope_of_a_rule_without_a_root_is_its_files(ask):
+    given = {"kind": "constraint", "title": "Never print in tests", "rule": "Never print in tests", "scope": "tests/"}
+    (made,) = ask("crystallize", **given).data["ids"]
+    item = ask("query", mode="expand", ids=[made]).data["items"][0]["object"]
+    assert (item["scope"], item["payload"]["scope"]) == ("/", "tests/")

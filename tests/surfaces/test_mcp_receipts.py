@@ -114,6 +114,7 @@ def test_receipt_names_candidates_and_replacements(ask):
     made = ask("crystallize", **DECISION, because=["retry.py:3"])
     (identity,) = made.data["candidates"]
     assert f"Recorded {identity} as a candidate" in made.text
+    assert "To confirm it with evidence: mode promote, if the user agrees; the user: treering review list." in made.text
 
     ask("crystallize", mode="promote", ids=[identity])
     replaced = ask(

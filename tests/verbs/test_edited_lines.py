@@ -2,7 +2,7 @@
 
 import pytest
 
-from treering.verbs.edited_lines import fate_of_lines
+from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 
 OLD = "# Retry\n\nLIMIT = 3\nWAIT = 9\n\nLAST = 1\n"
 
@@ -30,6 +30,26 @@ def test_note_of_missing_lines_shows_their_edit(quote, new, fate):
 def test_line_elsewhere_is_no_edit_of_a_removed_one():
     new = OLD.replace("LIMIT = 3\n", "") + "\ndef slow():\n    LIMIT = 30\n"
     assert fate_of_lines("retry.py", OLD, "LIMIT = 3", new) == "these lines of retry.py are gone"
+
+
+FORK = "a\nlimit = 50\nb\nc\n"
+THEIRS = FORK.replace("50", "100")
+
+
+@pytest.mark.parametrize(
+    ("fork", "theirs", "ours", "is_edited"),
+    [
+        (THEIRS, THEIRS, FORK.replace("50", "9"), True),
+        (FORK, THEIRS, FORK.replace("50", "9"), True),
+        (FORK, "new\n" + THEIRS, FORK.replace("50", "9"), True),
+        (FORK, THEIRS, FORK, False),
+        (FORK, THEIRS, FORK.replace("c", "d"), False),
+        (FORK, THEIRS, THEIRS.replace("c", "d"), False),
+        (FORK, FORK, FORK.replace("50", "9"), False),
+    ],
+)
+def test_edit_of_lines_is_told_from_edits_elsewhere(fork, theirs, ours, is_edited):
+    assert is_edit_of("limit = 100", fork=fork, theirs=theirs, ours=ours) == is_edited
 
 
 @pytest.mark.parametrize(

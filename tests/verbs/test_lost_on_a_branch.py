@@ -919,6 +919,50 @@ def test_a_decision_from_a_tag_is_stale_if_the_branch_changed_its_lines(space, c
     assert (report.staled, report.warnings) == ((identity,), ())
 
 
+def test_clone_that_is_behind_the_read_commit_has_changed_nothing(space, tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"retry.py": FIVE, "README.md": "# Acme\n"})
+    made.commit({"retry.py": THREE})
+    monkeypatch.chdir(made.folder)
+    add(space, made)
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    made.git("reset", "-q", "--hard", "HEAD~1")
+    assert state(space) == ("active", True, "")
+    assert "Stale" not in sections(space)
+    made.commit({"retry.py": CODE.format(limit=9)})
+    assert state(space) == ("active", False, 'changed since: retry.py:3 is now "LIMIT = 9"')
+
+
+def test_brief_says_that_the_branch_changed_what_a_decision_states(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    assert sections(space)["Decided"] == [
+        'A call is tried three times (this branch changed what it states: retry.py:3 is now "LIMIT = 5")'
+    ]
+
+
+def test_brief_gives_the_reason_of_a_decision_that_the_branch_changed(space, repository):
+    space.decide("Waits last nine seconds", because=["retry.py:5"], why="The server needs a rest")
+    branch(space, repository, "feature", {"retry.py": THREE.replace("WAIT = 9", "WAIT = 1")})
+    assert sections(space)["Decided"][0] == (
+        'Waits last nine seconds (this branch changed what it states: retry.py:5 is now "WAIT = 1") '
+        "– why: The server needs a rest"
+    )
+
+
+def test_decision_about_lines_written_after_the_branch_began_is_shown_if_it_edits_them(space, tmp_path, monkeypatch):
+    made = Scratch(tmp_path / "acme")
+    made.commit({"retry.py": FIVE, "README.md": "# Acme\n"})
+    made.git("branch", "feature")
+    monkeypatch.chdir(made.folder)
+    made.commit({"retry.py": THREE})
+    add(space, made)
+    space.decide("A call is tried three times", because=["retry.py:3"])
+    switch(made, "feature")
+    assert "Decided" not in sections(space)
+    made.commit({"retry.py": CODE.format(limit=9)})
+    assert "this branch changed what it states" in sections(space)["Decided"][0]
+
+
 def decide_about_feature(space, repository, text, files, *, because):
     """Record a decision on a branch that changed files, and return to main."""
     branch(space, repository, "feature", files)
@@ -978,7 +1022,7 @@ def test_brief_shows_stale_facts_and_procedures(space, repository):
     assert sections(space) == {"Decided": ["A call is tried three times"]}
     branch(space, repository, "feature", {"retry.py": FIVE})
     stale = sections(space)["Stale"]
-    assert len(stale) == 3
+    assert len(stale) == 2
     assert all("(retry.py:3 changed)" in entry for entry in stale)
     switch(repository, "main")
     assert sections(space) == {"Decided": ["A call is tried three times"]}

@@ -313,6 +313,13 @@ class TreeLookup(Protocol):
         """Return the paths that a commit changes since its history left another one; none if unknown."""
         ...
 
+    def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
+        """Return the text of a file at the fork of a work tree and a commit, and at this commit.
+
+        The fork is the last commit that both histories have. `None` if the file is not text at both.
+        """
+        ...
+
     def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
         """Return by its path at a commit the path of each file that was renamed since; none if unknown.
 

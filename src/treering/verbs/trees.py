@@ -177,7 +177,7 @@ class AskedTree:
     def _lost(self, head: Head, segment: Segment, quote: str) -> str:
         """Return the note of lines that the tree lost: their replacement if they were edited and the file is here."""
         path, lying = self._current_file(head)
-        text = _text_of(lying.data) if lying and lying.data is not None else ""
+        text = text_of(lying.data) if lying and lying.data is not None else ""
         return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
 
     def _current_file(self, head: Head) -> tuple[str, LyingFile | None]:
@@ -200,11 +200,18 @@ class AskedTree:
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
-            text = _text_of(lying.data)
-            if find_lines(quote, text):
+            text = text_of(lying.data)
+            if find_lines(quote, text) or self._is_only_older(path, lying):
                 return ""
             return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
         return f"{CHANGED}{path} is a different file in the work tree now"
+
+    def _is_only_older(self, path: str, lying: LyingFile) -> bool:
+        """Return whether a file differs only because the work tree is behind the commit that was read."""
+        blob = self.view.changed.get(path)
+        if not (blob and self.here and self.lookup and is_blob(lying.contents, blob)):
+            return False
+        return path not in self.lookup.changed(self.here.place, self.here.commit, since=self.read_at)
 
     def _moved_to(self, path: str) -> str:
         """Return the path that a file was renamed to since its branch was read; empty if it was not."""
@@ -426,7 +433,8 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
     return {old: f"{REPLACED}{label(title_of(new[one]))}" for old, one in applied.items()}
 
 
-def _text_of(data: bytes) -> str:
+def text_of(data: bytes) -> str:
+    """Return the text of a file as readings store it: without secrets."""
     return redact(data.decode("utf-8", "replace").replace("\r\n", "\n")).text
 
 

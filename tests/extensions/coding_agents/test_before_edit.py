@@ -1,5 +1,7 @@
 """An edit gets what governs the file and the symbol, a failure what its test protects."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from sources.git_scratch import Scratch
@@ -8,6 +10,8 @@ from treering.extensions.coding_agents.before_edit import lines_before_edit
 from treering.extensions.coding_agents.edits import FileEdit, Replacement, TouchedSymbols, file_edits, touched_by
 from treering.extensions.coding_agents.failures import lines_after_failure
 from treering.extensions.coding_agents.shown_lines import HookLine, show_lines
+from treering.extensions.discussions.operations import RECORD
+from treering.verbs.ingest.turns import Message
 from treering.verbs.query.branch_work import applies_to
 
 UPLOAD = '''\
@@ -136,6 +140,57 @@ def test_rules_come_from_the_symbol_to_the_folder(space, acme):
     wanted = ["A file is sent once", "Uploads are named", "never prints", "Tests of", "Everything is logged"]
     assert len(lines) == len(wanted)
     assert all(want in line for want, line in zip(wanted, lines, strict=True))
+
+
+def say(space, text):
+    said = Message(role="user", content=text, at=datetime(2026, 11, 30, tzinfo=UTC))
+    space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
+
+
+def test_edit_shows_a_rule_that_the_user_stated_about_such_files(space, acme):
+    say(space, "Never use MagicMock in tests here.")
+    marked = "Constraint: Never use MagicMock in tests here. (said by the user on 30 Nov, not confirmed)"
+    assert texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))[0] == marked
+    assert marked in texts(lines_before_edit(space, [edit("put(file)", "put(MagicMock())")], acme))
+    assert marked not in texts(lines_before_edit(space, [edit("put(file)", "post(file)")], acme))
+
+
+def test_confirmed_rule_about_tests_is_shown_before_an_edit_of_a_test(space, acme):
+    rule(space, "Never use MagicMock in tests", "")
+    (line, _) = lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme)
+    assert line.key.endswith("@edit")  # the brief does not replace it
+
+
+def test_unconfirmed_decision_of_a_file_comes_after_confirmed_ones(space, acme):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"), status="candidate")
+    rule(space, "Code of acme never prints.", "acme")
+    first, second, third = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
+    assert "never prints" in first
+    assert "A file is sent once (recorded by an agent on" in second
+    assert third.startswith("Tests of")
+
+
+def test_failing_test_names_the_unconfirmed_decision_it_protects(space):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"), status="candidate")
+    (line,) = texts(lines_after_failure(space, "FAILED tests/test_upload.py::test_send - AssertionError"))
+    assert "A file is sent once (recorded by an agent on" in line
+
+
+def test_edit_shows_one_related_rule_of_a_guide_after_the_tests(tmp_path):
+    guide = (
+        "# Rules for agents\n\n- Subclasses of `WrapperToolset` must override `get_tools`.\n"
+        "- Code in upload must never print.\n- Every upload must be logged.\n"
+    )
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({**FILES, "acme/AGENTS.md": guide})
+    with open_space(f"sqlite:{tmp_path}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(scratch.folder)})
+        space = opened.asked_from(scratch.folder)
+        tests, candidate = texts(lines_before_edit(space, [edit("put(file)", "post(file)")], scratch.folder))
+        assert tests.startswith("Tests of acme/upload.py")
+        assert candidate.endswith("(candidate)")
+        assert "upload" in candidate
+        assert lines_before_edit(space, [FileEdit("acme/queue.py", content="x = 1")], scratch.folder) == []
 
 
 def test_edit_gives_the_reason_of_a_decision(space, acme):

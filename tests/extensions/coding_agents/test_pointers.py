@@ -1,12 +1,18 @@
 """A prompt gets a few pointers, once a session, or nothing."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, task
+from treering.extensions.coding_agents.before_edit import lines_before_edit
+from treering.extensions.coding_agents.edits import FileEdit
 from treering.extensions.coding_agents.pointers import pointers, subject_of
 from treering.extensions.coding_agents.shown_lines import MAX_TOKENS, HookLine, show_lines, within_budget
+from treering.extensions.discussions.operations import RECORD
 from treering.retrieval.text.analysis import estimate_tokens
+from treering.verbs.ingest.turns import Message
 
 UPLOAD = '''\
 """Uploads of files."""
@@ -78,6 +84,23 @@ def test_two_words_of_a_long_prompt_are_chance(space):
     assert pointers(space, "upload retry")
     asked = "the borrowed bicycles beneath seventeen maple trees retry every upload"
     assert pointers(space, asked) == []
+
+
+@pytest.mark.parametrize("prompt", ["ok, do it. Retry the upload of a file", "Yes, raise that and retry each upload"])
+def test_answer_about_an_earlier_message_gets_no_places_of_a_search(space, prompt):
+    assert pointers(space, "Retry the upload of a file")
+    assert pointers(space, prompt) == []
+    assert pointers(space, f"{prompt} in retry_upload")
+
+
+def test_script_of_a_forge_is_no_place_for_code(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    script = "VOUCHER_LIMIT = 200\n\ndef check_voucher_limit():\n    return VOUCHER_LIMIT\n"
+    scratch.commit({".github/scripts/cli.py": script, "acme/shop.py": "def total(order):\n    return order.sum\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        assert pointers(space, "why is the limit of a voucher ignored?") == []
+        assert pointers(space, "why does the github script ignore the voucher limit?")
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +226,39 @@ def test_matching_rules_decisions_and_work_come_first(space):
     assert all(kind.startswith("acme/") for kind in kinds[2:])
 
 
-def test_candidates_are_no_pointers(space):
+def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
+    said = Message(
+        role="user", content="Never raise the retry limit of uploads.", at=datetime(2026, 11, 30, tzinfo=UTC)
+    )
+    space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
+    first, *_ = pointers(space, "raise the retry limit of uploads")
+    statement = "Constraint: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
+    assert first.text.startswith(statement)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_prompt_names_the_decision_that_the_branch_contradicts(tmp_path, is_read):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"acme/limits.py": "RETRY_LIMIT = 5\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as opened:
+        opened.ingest("repo", input={"path": str(scratch.folder)})
+        space = opened.asked_from(scratch.folder)
+        space.decide("The retry limit is five", because=["acme/limits.py:1"], why="Proxies restart slowly")
+        scratch.git("checkout", "-q", "-b", "unlimited")
+        scratch.commit({"acme/limits.py": "RETRY_LIMIT = None\n"})
+        if is_read:
+            opened.ingest("repo", input={"path": str(scratch.folder)})
+        line, *_ = pointers(space, "remove the retry limit everywhere")
+        (before,) = lines_before_edit(space, [FileEdit("acme/limits.py")], scratch.folder)
+    contradicted = (
+        'Decision: The retry limit is five (this branch changed what it states: acme/limits.py:1 is now "RETRY_LIMIT = '
+        'None") – why: Proxies restart slowly'
+    )
+    assert line.text.startswith(contradicted)
+    assert before.text.startswith(contradicted)
+
+
+def test_candidates_without_evidence_are_no_pointers(space):
     decide(space, "Cap the retry limit of uploads at five", status="candidate")
     assert not any(one.text.startswith("Decision") for one in pointers(space, "raise the retry limit of uploads"))
 

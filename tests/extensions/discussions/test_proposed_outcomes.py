@@ -72,3 +72,31 @@ def test_candidate_becomes_stale_with_its_message(space) -> None:
     space.perform(DELETE, input={"id": "d", "positions": (1,)})
     (decision,) = [one for one in proposed(space) if one.kind == "decision"]
     assert decision.status in {"stale", "archived"}
+
+
+CAP = "the retry limit is 5, not unlimited: an endless retry costs money"
+RECORDED = {
+    "kind": "decision",
+    "title": "The retry limit is 5",
+    "payload": {
+        "question": "What is the retry limit?",
+        "outcome": "5, not unlimited",
+        "rationale": "An endless retry costs money",
+    },
+}
+
+
+def test_decision_that_an_agent_recorded_is_not_proposed_again(space) -> None:
+    space.crystallize("knowledge", input=RECORDED)
+    assert record(space, Message(role="user", content=f"And we decided that {CAP}.")).proposed == ()
+
+
+def test_decision_that_differs_from_a_recorded_one_is_proposed(space) -> None:
+    space.crystallize("knowledge", input=RECORDED)
+    assert record(space, Message(role="user", content=f"We decided that {CAP.replace('5', '7')}.")).proposed
+
+
+def test_decision_that_denies_a_recorded_one_is_proposed(space) -> None:
+    given = {"kind": "decision", "title": "Use SQLite", "payload": {"question": "Which store?", "outcome": "SQLite"}}
+    space.crystallize("knowledge", input=given)
+    assert record(space, Message(role="user", content="We decided not to use SQLite.")).proposed

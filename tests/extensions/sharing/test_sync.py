@@ -47,6 +47,16 @@ def test_two_people_who_were_offline_know_the_same_after_they_have_both_synced(t
         assert one.sequence() == before + 1
 
 
+def test_sync_reports_its_progress(tmp_path: Path, remote: Path) -> None:
+    ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote, days=1)
+    ada.tell("Ada noted it.", "a.md")
+    ada.sync()
+    steps: list[tuple[str, int | None]] = []
+    bob.sync(SyncWishes(progress=lambda what, _, total: steps.append((what, total))))
+    reading = (f"Reading from {remote}", 1)
+    assert steps == [reading, reading, ("Merging changes", 1)]
+
+
 def test_what_one_erased_leaves_the_remote_and_every_copy(tmp_path: Path, remote: Path) -> None:
     ada, bob = Clone(tmp_path, "ada", remote), Clone(tmp_path, "bob", remote)
     gone = ada.tell("The word is quetzalcoatlus.", "a.md")

@@ -90,6 +90,8 @@ class BranchChange:
     head: str
     files: tuple[TouchedFile, ...]
     messages: tuple[CommitMessage, ...] = ()
+    target: str = ""
+    """The commit that the change goes to, now."""
     uncommitted: Mapping[str, bytes] = field(default_factory=dict)
     """The content of uncommitted files of the work tree, by object id."""
     _texts: dict[str, str | None] = field(default_factory=dict)
@@ -100,13 +102,14 @@ class BranchChange:
     def between(cls, repository: RepositoryContents, base: str, head: str, *, worktree: bool) -> "BranchChange":
         """Compare `head` with its merge base with `base`. Raises `NotFound` for an unknown commit, `InvalidInput`."""
         tip = repository.resolve(head)
-        fork = repository.merge_base(_resolve(repository, base), tip)
+        target = _resolve(repository, base)
+        fork = repository.merge_base(target, tip)
         if fork is None:
             raise InvalidInput(
                 f"{base} and {head} have no common commit in this clone.",
                 hint="Fetch the whole history: `git fetch --unshallow`, or fetch-depth: 0 in a workflow.",
             )
-        change = cls(repository, fork, tip, tuple(repository.touched(fork, tip)))
+        change = cls(repository, fork, tip, tuple(repository.touched(fork, tip)), target=target)
         messages = tuple(repository.messages(fork, tip))
         return replace(change._with_work_tree() if worktree else change, messages=messages)
 
@@ -144,6 +147,15 @@ class BranchChange:
                 self._texts[blob] = None
         for entry, data in self.repository.blobs(entries):
             self._texts[entry.blob] = None if data is None else _text(data)
+
+    def text_at_target(self, path: str) -> str | None:
+        """Return a file at the target of the change; `None` if it is the same as before the change, or unreadable."""
+        blob = self.blob_at(self.target, path)
+        if not blob or self.target == self.base or blob == self.by_old_path[path].old:
+            return None
+        for _, data in self.repository.blobs([TreeEntry("", "file", blob, 0)]):
+            return None if data is None else _text(data)
+        return None
 
     def text(self, blob: str) -> str | None:
         """Return a text by its object id, or `None` if it cannot be read."""

@@ -30,9 +30,11 @@ from treering.extensions.records.statements import states_by_name, withdrawn_as
 from treering.ports.format import is_prose_file
 from treering.retrieval.index.passages import passages_of
 from treering.sources.reading.folder import own_files_below, own_manifests
+from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
 from treering.verbs.ingest.segments import places_now
+from treering.verbs.query.branch_edits import reason_of
 
 if TYPE_CHECKING:
     from treering.extensions.wiki.kept_wikis import CitingPage
@@ -55,6 +57,7 @@ RULES: Mapping[str, tuple[Level, str]] = {
 
 _MOST_NOTES = 50
 _QUOTED = 160
+_MOST_TITLE = 80
 _STALE_BY_KIND = {"decision": "stale-decision", "constraint": "stale-rule"}
 _CLOSING = re.compile(
     r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?|implement(?:s|ed)?)\b:?\s+"
@@ -170,12 +173,14 @@ def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFind
     findings = [
         *_stale(checked),
         *_contested(checked),
+        *_edited_on_both_sides(checked),
         *_named_and_gone(checked),
         *pages,
         *_closes(checked),
     ]
-    governing = sorted(_governing(checked), key=_order)
-    return sorted({_key(one): one for one in findings}.values(), key=_order) + governing[:_MOST_NOTES]
+    governing = sorted(_governing(checked), key=lambda one: (one[0], _order(one[1])))
+    notes = [one for _, one in governing[:_MOST_NOTES]]
+    return sorted({_key(one): one for one in findings}.values(), key=_order) + notes
 
 
 def _order(one: CheckFinding) -> tuple[object, ...]:
@@ -210,7 +215,7 @@ def _stale(checked: Checked) -> Iterator[CheckFinding]:
             reason = f"The change marks {named(at[0])} as {how}."
             yield finding("withdrawn", at, title, reason, _mend(belief, at) if belief.id else "", belief.id)
         else:
-            yield finding(_rule_of(belief.item), at, title, whys, _mend(belief, at), belief.id)
+            yield finding(_rule_of(belief.item), at, title, f"{whys}{_reason(belief)}", _mend(belief, at), belief.id)
         fallen[belief.item.id] = (at, title)
     yield from _derived(checked, fallen)
 
@@ -246,6 +251,12 @@ def _rule_of(item: Knowledge) -> str:
     return _STALE_BY_KIND.get(item.kind, "stale-knowledge")
 
 
+def _reason(belief: Belief) -> str:
+    """Return the recorded reason of a decision or rule of the space as a sentence, or ""."""
+    known = one_line(reason_of(belief.item), most=_QUOTED).rstrip(".")
+    return f" Its reason: {known}." if belief.id and known else ""
+
+
 def _mend(belief: Belief, at: tuple[str, int]) -> str:
     if belief.id:
         if isinstance(belief.item.payload, RESTATED):
@@ -255,8 +266,9 @@ def _mend(belief: Belief, at: tuple[str, int]) -> str:
 
 
 def _titled(item: Knowledge | WorkItem) -> str:
-    """Return the title of an object, quoted for a shell."""
-    return shlex.quote(one_line(title_of(item)))
+    """Return the title of an object, quoted for a shell; its id if it is long or has quotation marks."""
+    title = one_line(title_of(item))
+    return item.id if len(title) > _MOST_TITLE or "'" in title else shlex.quote(title)
 
 
 def _edit(path: str, line: int) -> str:
@@ -279,6 +291,25 @@ def _contested(checked: Checked) -> Iterator[CheckFinding]:
                     rivals = f"{belief.record or f'the memory ({belief.id})'} states {_quoted(_statement(rival))}"
                     reason = f"The change states {_quoted(_statement(item))}, but {rivals}."
                     yield finding("contested", at, rival.title, reason, _mend(belief, at), belief.id)
+
+
+def _edited_on_both_sides(checked: Checked) -> Iterator[CheckFinding]:
+    """Yield the knowledge about lines that were written since the change began, and that it edits differently."""
+    change = checked.change
+    for belief in checked.beliefs:
+        for proof in belief.proofs if belief.item.status == "active" else ():
+            file = change.by_old_path.get(proof.path)
+            fork, ours = (change.text(file.old), change.text(file.new)) if file and file.new else (None, None)
+            quote = proof.segment.excerpt
+            if file is None or fork is None or ours is None or quote in fork:
+                continue
+            theirs = change.text_at_target(proof.path) or ""
+            if is_edit_of(quote, fork=fork, theirs=theirs, ours=ours):
+                at = checked.line_of(proof)
+                fate = fate_of_lines(file.change.path, theirs, quote, ours)
+                reason = f"It states {_quoted(quote)}, written since this change began, but {fate}.{_reason(belief)}"
+                yield finding("contested", at, belief.item.title, reason, _mend(belief, at), belief.id)
+                break
 
 
 def _in_scope(item: Knowledge, scope: str) -> Knowledge:
@@ -346,7 +377,8 @@ def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tupl
     return checked.gone.get(what) or what, 1
 
 
-def _governing(checked: Checked) -> Iterator[CheckFinding]:
+def _governing(checked: Checked) -> Iterator[tuple[int, CheckFinding]]:
+    """Yield the rules and decisions about the change, each with its rank: 0 if it names a changed line."""
     touched = [one for one in checked.change.files if one.new]
     checked.change.read(one.new for one in touched if not states_by_name(one.change.path))
     added = {one.change.path: _added(checked.change, one) for one in touched}
@@ -359,16 +391,16 @@ def _governing(checked: Checked) -> Iterator[CheckFinding]:
         ):
             continue
         if place := _governed(checked, belief, touched, added):
-            (path, line), why = place
+            rank, (path, line), why = place
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering show {_titled(item)}" if belief.id else own
-            yield finding("governs", (path, line), item.title, why, show, belief.id)
+            yield rank, finding("governs", (path, line), item.title, why, show, belief.id)
 
 
 def _governed(
     checked: Checked, belief: Belief, touched: Sequence[TouchedFile], added: Mapping[str, Sequence[tuple[int, str]]]
-) -> tuple[tuple[str, int], str] | None:
-    """Return the first place of the change that a belief is about, and the reason."""
+) -> tuple[int, tuple[str, int], str] | None:
+    """Return the first place of the change that a belief is about, with the rank of the reason, and the reason."""
     item = belief.item
     text = f"{item.title}\n{passages_of(item)[0].text}"
     scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
@@ -377,21 +409,21 @@ def _governed(
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:
             if term := next((term for term in terms if term.rstrip("()") in line), ""):
-                return (file.change.path, number), f"It is about {named(term)}, and so is this line."
+                return 0, (file.change.path, number), f"It is about {named(term)}, and so is this line."
     for token in NAMED_PATH.findall(text):
         plain = token.removeprefix("./")
         for file in touched:
             path = file.change.path
             if path != belief.record and (path == plain or ("/" in plain and path.endswith(f"/{plain}"))):
-                return (path, _first(file)), f"It mentions {named(token)}, which the change touches."
+                return 1, (path, _first(file)), f"It mentions {named(token)}, which the change touches."
     if scope and scope != "repository" and inside:
         others = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return (inside[0].change.path, _first(inside[0])), f"It applies to {named(scope)}: this file{others}."
+        return 3, (inside[0].change.path, _first(inside[0])), f"It applies to {named(scope)}: this file{others}."
     for proof in belief.proofs:
         touching = checked.change.by_old_path.get(proof.path)
         before = checked.change.text(touching.old) if touching else None
         if not belief.record and touching and touching.new and proof.segment.excerpt in (before or ""):
-            return (touching.change.path, _first(touching)), "It cites lines of this file, which are unchanged."
+            return 2, (touching.change.path, _first(touching)), "It cites lines of this file, which are unchanged."
     return None
 
 

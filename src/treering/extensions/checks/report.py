@@ -178,17 +178,23 @@ def _everywhere(own: Sequence[Belief]) -> Mapping[str, int]:
 # For people.
 
 
+_MAX_GOVERNING = 5
+"""Rules and decisions that are only good to know, in a log."""
 _WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 
 def as_text(report: CheckReport) -> str:
     """Write a report for a terminal or a log."""
     lines = [_summary(report)]
-    for one in report.findings:
+    governing = [one for one in report.findings if one.rule == "governs" and one.level == "note"]
+    hidden = governing[_MAX_GOVERNING:]
+    for one in (one for one in report.findings if one not in hidden):
         # GitHub interprets lines of a log that begin with two colons.
         place = f"{'./' if one.path.startswith(':') else ''}{one.path}:{one.line}" if one.path else "(no file)"
         lines += [f"{place}: {_WORDS[one.level]}: {one.rule}: {one_line(one.title)}", f"    {one.reason}"]
-        lines += [f"    {one.mend}"] if one.mend else []
+        lines += [f"    {one.mend}"] if one.mend and one not in governing else []
+    if hidden:
+        lines.append(f"and {len(hidden)} more good to know: treering check --json")
     if any(map(_may_be_confirmed, report.findings)):
         lines.append(_ADVICE)
     if report.everywhere:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,10 +15,12 @@ from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
 from treering.extensions.coding_agents.governing import HeldRule, call_on, file_at, held_rules
+from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
+from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
@@ -27,6 +30,10 @@ from treering.verbs.query.code_links import CodeNeighbour, CodeStart
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
+_OF_FILE, _UNRELATED = 1, 4
+"""Distances of a rule from an edit."""
+_MAX_SUBJECT_CHARS = 20_000
+"""Of a file that is only read, for its terms."""
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
@@ -42,26 +49,78 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
     lines: list[HookLine] = []
+    read: dict[str, HookLine] = {}
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        lines += _governing(rules, edit.path, source, touched)
+        governing = _governing(rules, edit, source, touched)
+        lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
+        read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
     everywhere = islice(filter(_is_everywhere, rules), _HOOKS.max_entries)
-    return lines + [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
+    lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
+    return [*lines, *islice(read.values(), 1)]
 
 
-def _governing(rules: Sequence[HeldRule], path: str, source: Source | None, touched: TouchedSymbols) -> list[HookLine]:
-    """Return knowledge about the edited symbols, then about the file, then rules of its folders."""
+def _governing(
+    rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
+) -> list[tuple[HeldRule, HookLine]]:
+    """Return knowledge with its lines: confirmed, then unconfirmed, then only in files.
+
+    Of each: about the edited symbols, then about the file, then rules of its folders and rules about its subject.
+    """
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
-    identity = source.id if source else ""
-    of_symbols = [one for one in rules if parts and one.rests_on({identity: parts})]
-    of_file = [one for one in rules if one.rests_on({identity: frozenset()}) or _is_named(path, one.item)]
-    of_folders = [one for one in rules if applies_to(scope_of(one.item), path)]
-    lines = {one.item.id: one.line_for("edit") for one in (*of_symbols, *of_file, *of_folders)}
-    lines |= {one.item.id: one.line_for(path) for one in (*of_symbols, *of_file)}
-    return [*lines.values()][: _HOOKS.max_entries]
+    places = [{source.id: parts}] if source and parts else []
+    whole_file = {source.id if source else "": frozenset[str]()}
+    subject = _Subject.of(edit, source)
+
+    def distance(rule: HeldRule) -> int:
+        """Return 0 for knowledge about the symbols, 1 for the file, and more for its folders and its subject."""
+        is_near = (
+            any(rule.rests_on(one) for one in places),
+            rule.rests_on(whole_file) or _is_named(edit.path, rule.item),
+            applies_to(scope_of(rule.item), edit.path) and not (rule.is_only_in_files and not subject.has(rule.item)),
+            not scope_of(rule.item) and not rule.is_only_in_files and subject.has(rule.item),
+        )
+        return is_near.index(True) if True in is_near else _UNRELATED
+
+    near = [(_doubt(rule), far, rule) for rule in rules if (far := distance(rule)) < _UNRELATED]
+    near.sort(key=lambda one: one[:2])
+    return [(rule, rule.line_for(edit.path if far <= _OF_FILE else "edit")) for _, far, rule in near]
+
+
+def _doubt(rule: HeldRule) -> int:
+    return 2 if rule.is_only_in_files else 1 if rule.item.status == "candidate" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The words by which a rule that names no place is about an edited file."""
+
+    terms: frozenset[str]
+    """Terms of the names of the file and its folder."""
+    text: str
+    """The edit and the file."""
+    terms_of_edit: frozenset[str]
+    """Terms of the edit, or of the file if only it is known."""
+
+    @classmethod
+    def of(cls, edit: FileEdit, source: Source | None) -> "_Subject":
+        """Return the subject of an edit."""
+        names = [*PurePosixPath(edit.path).parts[-2:], *(["tests"] if is_test_path(edit.path) else [])]
+        changes = [edit.content or "", *(text for one in edit.changes for text in (one.before, one.after))]
+        file = "\n".join(segment.excerpt for segment in source.segments) if source else ""
+        change = "\n".join(changes)
+        changed = (change if change.strip() else file)[:_MAX_SUBJECT_CHARS]
+        terms = frozenset(telling_terms(" ".join(names)))
+        return cls(terms, f"{change}\n{file}", frozenset(telling_terms(changed)))
+
+    def has(self, item: Knowledge) -> bool:
+        """Return whether a rule names the file, its folder or something in it, or shares terms with the edit."""
+        terms = frozenset(telling_terms(item.title))
+        is_about_edit = len(terms & self.terms_of_edit) >= _HOOKS.min_shared_terms
+        return is_about_edit or bool(terms & self.terms) or any(name in self.text for name in names_in(item.title))
 
 
 def _starts(source: Source | None, symbols: Iterable[str]) -> list[CodeStart]:

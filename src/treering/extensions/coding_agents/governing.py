@@ -6,7 +6,7 @@ from itertools import islice
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
-from treering.core.objects import Constraint, Decision, Knowledge, Source
+from treering.core.objects import Knowledge, Source
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.named_places import NamedPlace
@@ -16,7 +16,9 @@ from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
-from treering.verbs.query.brief import statement_of
+from treering.verbs.query.branch_edits import edited_on_branch, reason_of
+from treering.verbs.query.brief import repository_of, statement_of
+from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
@@ -31,18 +33,24 @@ _MAX_KNOWLEDGE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class HeldRule:
-    """A rule or decision that is valid here. `note`: the state of its lines in the work tree."""
+    """A rule or decision that is valid here. `note`: the state of its lines in the work tree, or who stated it."""
 
     item: Knowledge
     note: str
 
+    @property
+    def is_only_in_files(self) -> bool:
+        """Whether it is a candidate that a file states."""
+        return self.item.status == "candidate" and not is_unconfirmed(self.item)
+
     def line_for(self, occasion: str) -> HookLine:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = self.item.kind.capitalize()
-        notes = [*([self.item.status] if self.item.status != "active" else []), *([self.note] if self.note else [])]
+        status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
+        notes = [one for one in (status, self.note) if one]
         state = f" ({'; '.join(notes)})" if notes else ""
         statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
-        why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := _reason(self.item)) else ""
+        why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
         return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{state}{why}  {self.item.id}")
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
@@ -70,7 +78,10 @@ def file_at(call: Call, repository: Source | None, path: str) -> Source | None:
 
 
 def held_rules(call: Call) -> list[HeldRule]:
-    """Return the rules and decisions that are valid in the work tree, or stale; active ones first, then the newest."""
+    """Return the rules and decisions that are valid in the work tree, or stale.
+
+    Active ones come first, then statements of people to confirm, then statements of agents; each with the newest first.
+    """
     where = And((Compare("kind", "in", _KINDS), Compare("status", "in", ("active", "contested", "candidate", "stale"))))
     selection = Selection(scope=ROOT, types=("knowledge",), where=where, newest=_MAX_KNOWLEDGE)
     now = time_of(call, None)
@@ -80,9 +91,15 @@ def held_rules(call: Call) -> list[HeldRule]:
         if isinstance(item, Knowledge) and _is_shown(item) and not is_over(item, now=now)
     ]
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, found), read=found)
-    held = [one for one in found if notes.get(one.id, CHANGED).startswith(CHANGED)]
-    held.sort(key=lambda one: (one.status in ("candidate", "stale"), -one.updated_at.timestamp()))
-    return [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
+    edited = edited_on_branch(call, repository_of(call, {}), found, notes)
+    notes = {**notes, **edited}
+    held = [one for one in found if one.id in edited or notes.get(one.id, CHANGED).startswith(CHANGED)]
+    held.sort(key=lambda one: -one.updated_at.timestamp())
+    stated = by_author(call.engine.ledger, (one for one in held if is_unconfirmed(one) and one.id not in notes))
+    others = [HeldRule(one, "" if one.status == "stale" else notes.get(one.id, "")) for one in held]
+    believed = [rule for rule in others if rule.item.status in ("active", "contested")]
+    doubtful = [rule for rule in others if rule.item.status == "stale" or rule.is_only_in_files]
+    return [*believed, *(HeldRule(one, author) for one, author in stated), *doubtful]
 
 
 def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
@@ -92,18 +109,10 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
         if one.is_exact:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
-    cited = (rule for rule in rules if rule.item.status != "candidate" and rule.rests_on(segments))
+    cited = (rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments))
     return [*islice(cited, _HOOKS.max_entries)]
 
 
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
-    return item.was_active or (is_from_file and item.status != "stale")
-
-
-def _reason(item: Knowledge) -> str:
-    """Return the recorded reason of a decision or rule."""
-    match item.payload:
-        case Decision(rationale=reason) | Constraint(violation_impact=reason):
-            return reason
-    return ""
+    return item.was_active or is_unconfirmed(item) or (is_from_file and item.status != "stale")

@@ -49,6 +49,9 @@ _OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
 _CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
+_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
+"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
+_NUMBER = re.compile(r"[\d./-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,3 +373,8 @@ def _parts(source: Source) -> Iterator[tuple[Segment, int]]:
 
 def _path(source: Source) -> str:
     return source.origin.partition("#")[2] or source.title
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names in a text that no plain word is; not numbers such as `12/14`."""
+    return [match[0] for match in _NAME.finditer(text) if not _NUMBER.fullmatch(match[0])]

@@ -8,7 +8,7 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge
 from treering.core.scope import ROOT
-from treering.extensions.coding_agents.governing import call_on, rules_citing
+from treering.extensions.coding_agents.governing import HeldRule, call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
     NamedPlace,
     NamedPlaces,
@@ -17,6 +17,7 @@ from treering.extensions.coding_agents.named_places import (
     is_comment,
     is_import,
     names_file,
+    names_in,
     places_named,
 )
 from treering.extensions.coding_agents.option_places import names_option, option_places
@@ -30,6 +31,9 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
+from treering.verbs.query.branch_edits import edited_on_branch
+from treering.verbs.query.brief import repository_of
+from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
 
@@ -43,30 +47,43 @@ _MAX_OUTPUT_CHARS = 40_000
 """Characters of a prompt that are read for names of files: the frame that failed may be the last line."""
 _BELIEVED = ("active", "contested", "stale")
 _OPEN = ("open", "in_progress", "blocked")
+_UNCONFIRMED = "candidate"
+_DOUBTFUL = ("contested", "stale", _UNCONFIRMED)
+"""Statuses of knowledge that may never have been active."""
 _MEMORY: Mapping[str, Any] = {
     "limit": _MAX_MEMORY_HITS,
     "lines": 0,
-    "filter": {"type": {"in": ["knowledge", "work_item"]}, "status": {"in": [*_BELIEVED, *_OPEN]}},
+    "filter": {
+        "type": {"in": ["knowledge", "work_item"]},
+        "or": [
+            {"status": {"in": [*_BELIEVED, *_OPEN]}},
+            {"status": _UNCONFIRMED, "channel": {"in": ["agent", "user"]}, "kind": {"in": [*KINDS]}},
+        ],
+    },
     "withdrawn": True,
 }
-"""Stale entries too: an agent that works on their code should know that they are in doubt."""
+"""Stale and unconfirmed entries too, marked: an agent that works on their code should know of them."""
 _FILES: Mapping[str, Any] = {"limit": _MAX_FILE_HITS, "lines": 1, "group": "source"}
 _KINDS = frozenset({"decision", "constraint", "preference", "procedure"})
-_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
-"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
-
 _WORD = re.compile(r"\w+")
 _MIN_TITLE_WORDS = 4
 """Words of a title that a prompt without a subject must repeat, all of them: `why will there never be a just 2.0`."""
 _BESIDE_CODE = re.compile(
-    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$", re.IGNORECASE
+    r"(?:issue|pull_request|merge_request)_templates?[/.]|\.(?:css|scss|sass|less)(?:\.\w+)?$"
+    r"|(?:^|/)\.(?:github|gitlab|circleci)/",
+    re.IGNORECASE,
 )
 """Files that share words with prompts about code by chance."""
+_GOES_ON = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|yep|yeah|sure|right|great|good|perfect|fine|go ahead)\b"
+    r"(?:\W+\w+){0,4}?\W+(?:it|that|this|them)|do (?:it|that|so))\b",
+    re.IGNORECASE,
+)
+"""The beginning of an answer, such as `ok, do it`: its subject is in an earlier message."""
 _REQUEST = re.compile(
     r"\W*(?:\w+\W+){0,3}?(?:adds?|allow|implement|introduce|let|make|new|supports?|want)\b", re.IGNORECASE
 )
 """The beginning of a request for something that the project does not have."""
-_NUMBER = re.compile(r"[\d./-]+")
 
 _WORKFLOW = frozenset(
     telling_terms(
@@ -90,7 +107,7 @@ def subject_of(prompt: str) -> frozenset[str]:
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
-    subject, names = subject_of(asked), _names_in(asked)
+    subject, names = subject_of(asked), names_in(asked)
     has_subject = (
         len(subject) >= _HOOKS.min_shared_terms
         or bool(names)
@@ -102,15 +119,16 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     if not has_subject and len(words) < _MIN_TITLE_WORDS:
         return []
     found = space.query("search", ROOT, {"text": asked}, _MEMORY)
+    edited = _edited_rules(space, found.hits)
     entries = [
         hit
-        for hit in _current(found.hits)
-        if _is_entry(hit)
+        for hit in found.hits
+        if (hit.object_id in edited or _is_current(hit))
+        and _is_entry(hit)
         and WEAK not in hit.flags
         and (_is_about(hit, subject, names) or _has_title(hit, words))
-        and _was_active(space, hit)
     ]
-    known = [*_entries(entries), *_commands(found.commands if asks(asked) else ())]
+    known = [*_entries(space, entries, edited), *_commands(found.commands if asks(asked) else ())]
     if not has_subject:
         return known
     call = call_on(space)
@@ -119,7 +137,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
-    defined = [*definitions_of(call, _names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
+    defined = [*definitions_of(call, names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     lines = _hit_lines(call, found_files, subject)
     return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
@@ -131,11 +149,13 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     Next to a named file, other files must have half of the rest of the prompt.
     """
     text, ids = named.rest[:_MAX_PROMPT_CHARS], {one.source.id for one in named.places}
-    subject, names = subject_of(text), _names_in(text)
+    if not ids and _GOES_ON.match(text):
+        return []
+    subject, names = subject_of(text), names_in(text)
     if len(subject) < _HOOKS.min_shared_terms and not names and not (subject and _REQUEST.match(text)):
         return []
-    hits = _current(space.query("search", ROOT, {"text": text}, _FILES).hits)
-    files = [hit for hit in hits if hit.first_line and not _is_beside_code(hit, subject)]
+    hits = space.query("search", ROOT, {"text": text}, _FILES).hits
+    files = [hit for hit in hits if _is_current(hit) and hit.first_line and not _is_beside_code(hit, subject)]
     if not ids:
         return _answering(files, subject, names) or _requested(files, text, subject)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
@@ -143,9 +163,20 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
 
 
-def _current(hits: Iterable[ShownHit]) -> list[ShownHit]:
-    """Return the current and stale hits."""
-    return [hit for hit in hits if hit.current or _is_stale(hit)]
+def _is_current(hit: ShownHit) -> bool:
+    """Return whether a hit is current or stale, and not of another branch."""
+    return hit.current or _is_stale(hit)
+
+
+def _edited_rules(space: Space, hits: Iterable[ShownHit]) -> dict[str, HeldRule]:
+    """Return by id the knowledge among hits that the branch of the work tree contradicts."""
+    notes = {hit.object_id: hit.note for hit in hits if hit.type == "knowledge" and hit.note}
+    if not notes:
+        return {}
+    call = call_on(space)
+    items = [item for one in notes if isinstance(item := space.engine.ledger.get(one), Knowledge)]
+    edited = edited_on_branch(call, repository_of(call, {}), items, notes)
+    return {item.id: HeldRule(item, edited[item.id]) for item in items if item.id in edited}
 
 
 def _commands(commands: Sequence[str]) -> Iterator[HookLine]:
@@ -158,11 +189,6 @@ def _commands(commands: Sequence[str]) -> Iterator[HookLine]:
 def _is_stale(hit: ShownHit) -> bool:
     """Return whether knowledge is stale, at least in the work tree."""
     return hit.type == "knowledge" and (hit.note.startswith(CHANGED) or (hit.status == "stale" and not hit.note))
-
-
-def _names_in(asked: str) -> list[str]:
-    """Return the names in a prompt that no plain word is; not numbers such as `12/14`."""
-    return [found[0] for found in _NAME.finditer(asked) if not _NUMBER.fullmatch(found[0])]
 
 
 def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) -> Sequence[ShownHit]:
@@ -202,7 +228,7 @@ def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequen
 
 
 def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
-    """Return whether a hit is a form for contributors or a style sheet, and the prompt has no term of its path."""
+    """Return whether a hit is a style sheet, or a form or script of a forge, and the prompt has no term of its path."""
     path = hit.place.rpartition("#L")[0]
     return bool(_BESIDE_CODE.search(path)) and subject.isdisjoint(telling_terms(path))
 
@@ -233,24 +259,28 @@ def _held(hit: ShownHit) -> str:
     return f"{hit.origin}\n{hit.title}\n{hit.heading}\n{hit.text}"
 
 
-def _entries(hits: Iterable[ShownHit]) -> Iterator[HookLine]:
-    for hit in islice(hits, _HOOKS.max_entries):
+def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRule]) -> Iterator[HookLine]:
+    doubtful = (space.engine.ledger.get(hit.object_id) for hit in hits if hit.status in _DOUBTFUL)
+    items = {item.id: item for item in doubtful if isinstance(item, Knowledge)}
+    authors = by_author(space.engine.ledger, filter(is_unconfirmed, items.values()))
+    notes = {item.id: author for item, author in authors}
+    shown = (
+        hit for hit in hits if hit.object_id not in items or items[hit.object_id].was_active or hit.object_id in notes
+    )
+    for hit in islice(shown, _HOOKS.max_entries):
+        if hit.object_id in edited:
+            yield edited[hit.object_id].line_for("prompt")
+            continue
         status = "stale" if _is_stale(hit) else hit.status
-        state = "" if status == "active" else f" ({status.replace('_', ' ')})"
-        yield HookLine(
-            f"{hit.object_id}@prompt",
-            f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}{state}  {hit.object_id}",
-        )
+        state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
+        text = f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}"
+        marked = f"{text} ({state})" if state else text
+        yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
 
 
 def _is_entry(hit: ShownHit) -> bool:
-    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in _BELIEVED
+    is_believed = hit.type == "knowledge" and hit.kind in _KINDS and hit.status in (*_BELIEVED, _UNCONFIRMED)
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
-
-
-def _was_active(space: Space, hit: ShownHit) -> bool:
-    item = space.engine.ledger.get(hit.object_id) if hit.status in ("contested", "stale") else None
-    return not isinstance(item, Knowledge) or item.was_active
 
 
 def _places(

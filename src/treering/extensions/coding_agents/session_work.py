@@ -22,11 +22,12 @@ from treering.registry import extensions
 from treering.surfaces.cli.flags import WriteFlags
 from treering.surfaces.cli.printing import say, tell
 from treering.surfaces.cli.session import embed_later, opened
-from treering.surfaces.python.space import open_space
+from treering.surfaces.python.space import Space, open_space
 from treering.system.address import Address, parse_address
 from treering.system.machine import one_after_another
 from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
+from treering.verbs.query.unconfirmed import all_unconfirmed, waiting_in_words
 
 if TYPE_CHECKING:
     from treering.extensions.discussions.operations import RecordReport
@@ -130,7 +131,7 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
                 facts = _place_of(folder) | {name: one.metadata[name] for name in _FACTS if name in one.metadata}
                 given = {"id": one.id or file.stem, "messages": one.messages, "metadata": facts}
                 report = space.perform(recording(MakingPlan()), input=given, options={"update": True, "propose": True})
-                say(_kept(report, len(one.messages)))
+                say(_kept(space, report, len(one.messages)))
         embed_later(space, writing)
     for problem in transcript.problems:
         tell(f"treering: {problem}")
@@ -142,7 +143,7 @@ def _place_of(folder: Path) -> dict[str, JsonValue]:
     return {"folder": str(folder), **({"branch": branch} if branch else {})}
 
 
-def _kept(report: "RecordReport", messages: int) -> str:
-    proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
-    reason = report.recorded.left_out_reason()
-    return f"{report.id}: {messages} messages{proposed}{f'; {reason}' if reason else ''}"
+def _kept(space: Space, report: "RecordReport", messages: int) -> str:
+    waiting = waiting_in_words(all_unconfirmed(space.engine.ledger)) if report.proposed else ""
+    parts = [f"{report.id}: {messages} messages", waiting, report.recorded.left_out_reason()]
+    return "; ".join(filter(None, parts))

@@ -22,7 +22,7 @@ _ORIGIN, _BRIEF = "treering", "brief"
 _OWN = "Last"
 """The label of the last conversation, which is the current one in a resumed session."""
 _COUNT = re.compile(r" \(\d+ of \d+ shown\)")
-_CURRENT = frozenset({"active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
+_CURRENT = frozenset({"candidate", "active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
 _COMPACTED = "compacted"
 _MAX_AGE_SECONDS = 2 * 86_400

@@ -4,12 +4,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from treering.core.evidence import EvidenceRef
-from treering.core.objects import Source
+from treering.core.objects import Constraint, Decision, Knowledge, Source, title_of
 from treering.core.patch import shortened
 from treering.core.screening import instruction_flags
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.statements.extractive import Outcome, Sentence, entities_of, outcomes_of
+from treering.extensions.statements.extractive import (
+    Outcome,
+    Sentence,
+    content_of_decision,
+    entities_of,
+    outcomes_of,
+)
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
+from treering.verbs.crystallize.knowledge import is_recorded
 from treering.verbs.crystallize.submission import WriteOptions, submit
 from treering.verbs.envelope import Call
 
@@ -24,10 +31,12 @@ _SPEAKERS = frozenset({_PERSON, "assistant"})
 def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str, ...]:
     """Propose the decisions, rules and failures in messages; return the ids of the written candidates.
 
-    Repetitions are merged into known candidates. A message shaped like instructions is skipped. Only people set rules.
+    Repetitions are merged into known candidates, and statements whose words are recorded are left out, as are messages
+    shaped like instructions. Only people set rules.
     """
     drafts = [draft_knowledge(call, fields) for fields in _drafts(call, messages)][:_MAX_CANDIDATES]
-    operations = [operation for _, operations in drafts for operation in operations]
+    new = (operations for item, operations in drafts if not is_recorded(call, item, _statement(item)))
+    operations = [operation for each in new for operation in each]
     options = WriteOptions(reason="said in a discussion")
     return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
 
@@ -57,6 +66,15 @@ def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
         return KnowledgeFields(kind="constraint", payload={"rule": text, "violation_impact": outcome.reason}, **common)
     subject = next(iter(entities_of([Sentence(text)])), _DEFAULT_SUBJECT)
     return KnowledgeFields(kind="fact", payload={"subject": subject, "predicate": "failed", "object": text}, **common)
+
+
+def _statement(item: Knowledge) -> str:
+    match item.payload:
+        case Decision(question=text):
+            return content_of_decision(text)
+        case Constraint(rule=text):
+            return text
+    return title_of(item)
 
 
 def _evidence(call: Call, message: StoredMessage, outcome: Outcome) -> EvidenceRef:

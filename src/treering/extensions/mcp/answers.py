@@ -289,6 +289,8 @@ def _written(report: WriteReport) -> str:
         parts = [f"{'Would change' if report.diff else 'Unchanged'}: {', '.join(report.ids) or 'nothing'}."]
     if places:
         parts.append(f"Based on {places}.")
+    if report.candidates:
+        parts.append("To confirm it with evidence: mode promote, if the user agrees; the user: treering review list.")
     for word in ("staled", "contested", "possible_duplicates"):
         ids = getattr(report, word)
         if ids:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from treering.core.canonical import PREFIXES
 from treering.core.objects import PAYLOADS
+from treering.core.scope import ROOT
 from treering.extensions.mcp.listing import Schema, resolved
 from treering.verbs.catalog import TOOLS
 from treering.verbs.crystallize.drafting import EVIDENCE_NAMES, KnowledgeFields
@@ -52,6 +53,10 @@ def _gathered(call: dict[str, Any], mode: Mode) -> dict[str, Any]:
     """Return a call with the top-level fields of a mode moved into its input and options."""
     beside = {name: value for name, value in call.items() if name not in _ENVELOPE}
     inputs = {name: value for name, value in beside.items() if name in input_names(mode)}
+    if "scope" in input_names(mode) and not str(call.get("scope", ROOT)).startswith(ROOT):
+        inputs["scope"] = call[
+            "scope"
+        ]  # the files that a rule is for, such as `tests/`: a scope of the space has a root
     options = {
         name: value
         for name, value in beside.items()

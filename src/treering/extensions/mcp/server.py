@@ -69,7 +69,8 @@ How far to trust:
 - active: believed, with evidence. candidate: inferred, not confirmed; check it, then mode promote, or leave it.
 - contested, or under Conflicts: sources disagree. Read both sides, ask the user if it matters, then mode supersede \
 the wrong one. Never pick silently.
-- stale: its evidence changed or vanished. Do not rely on it. {lint} mode semantic explains; \
+- stale: its evidence changed or vanished. Do not rely on it. If your branch changed it, you contradict it: say so. \
+{lint} mode semantic explains; \
 verify again and crystallize with new evidence.
 - Missing: not in the memory. Find out; do not guess.
 

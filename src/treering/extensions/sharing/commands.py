@@ -12,7 +12,7 @@ from treering.core.errors import InvalidInput, TreeringError
 from treering.surfaces.cli.flags import Access, AsJson, add_commands
 from treering.surfaces.cli.help import CommandHelp
 from treering.surfaces.cli.printing import IndentedLine, line, say
-from treering.surfaces.cli.session import answer, opened
+from treering.surfaces.cli.session import answer, opened, watched
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def sync(
     options = SyncWishes(fetch=fetch or not push, push=push or not fetch, key=key, signers=signers)
     address = Settings.read().space_address(access.space or None)
     with _removed_if_new(address.file), opened(access, create=options.fetch) as space:
-        report = space.sync(remote, options)
+        with watched(space) as busy:
+            report = busy.sync(remote, options)
         received = _merge_lines(report.received, space.engine.ledger) if report.received else []
     lines = list[IndentedLine]()
     if options.push:

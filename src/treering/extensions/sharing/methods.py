@@ -32,7 +32,7 @@ def sync(
             "Only a space in a file syncs.", hint="Merge its file into this space instead: `treering merge`."
         )
     ledger = engine.ledger
-    wanted = replace(wishes or SyncWishes(), erasing=partial(_erase_and_remember, engine))
+    wanted = replace(wishes or SyncWishes(), erasing=partial(_erase_and_remember, engine), progress=engine.progress)
     home = home_of_syncs(Settings.read().data_dir, address.file, log_name(ledger))
     return sync_ledger(ledger, home, remote, by=engine.author, folder=folder or Path.cwd(), wishes=wanted)
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from treering.core.audit import ERASED, Anchor
@@ -45,6 +46,7 @@ from treering.extensions.sharing.sync_home import make_own_folder
 from treering.extensions.sharing.sync_state import LeftAtRemote, SyncState, read_state, write_state
 from treering.ports.ledger import Ledger
 from treering.system.machine import held_alone
+from treering.verbs.engine import Progress, silent
 from treering.verbs.envelope import Value
 
 TOOL = "sync"
@@ -83,6 +85,7 @@ class SyncWishes:
     key: Path | None = None
     signers: Path | None = None
     erasing: Erasing = erase_only
+    progress: Progress = silent
 
 
 @dataclass(slots=True)
@@ -175,6 +178,10 @@ def _fetch(
     manifests = _manifests(depot, _in_order(others, known), reasons, wishes.signers)
     read = set(state.read.get(depot.name, ()))
     arrived, budget = list[_Arrived](), ReadBudget()
+    new = sum(note.sha256 not in read for one in manifests.values() for note in one.bundles)
+    numbers = count(1)
+    if new:
+        wishes.progress(f"Reading from {depot.name}", 0, new)
     for name, manifest in manifests.items():
         place = _Arrived(name, manifest)
         arrived.append(place)
@@ -184,12 +191,15 @@ def _fetch(
                     data = depot.read(name, [note.name]).get(note.name, b"")
                     place.entries += unpacked(data, note, budget)
                     place.bundles.append(note.sha256)
+                    wishes.progress(f"Reading from {depot.name}", next(numbers), new)
         except (Corrupt, InvalidInput, Unavailable) as error:
             reasons[name] = error.message
             place.is_deferred = budget.left < 0
     deferred = {place.name for place in arrived if place.is_deferred}
     author = by.model_copy(update={"tool": f"{TOOL} {depot.name}"[:200]})
     merge = partial(receive, ledger, by=author, reason=f"Synced with {depot.name}", erasing=wishes.erasing)
+    if changes := sum(len(place.entries) for place in arrived):
+        wishes.progress("Merging changes", 0, changes)
     report = _merge(merge, arrived, reasons)
     # Links to objects of a place that was passed over were left out: once it is read, all is read again next time.
     is_mended = any(name not in reasons for name in state.passed_over.get(depot.name, ()) if name in manifests)

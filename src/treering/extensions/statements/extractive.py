@@ -424,6 +424,11 @@ _UNDECIDED = re.compile(r"\b(?:not|never|n[’']t)(?: yet| been)* (?:decided|agr
 _BECAUSE = re.compile(r"\b(?:because(?: of)?|since|due to)\s+(?P<reason>.{3,300})", re.IGNORECASE)
 
 
+def content_of_decision(sentence: str) -> str:
+    """Return a sentence without the words that announce a decision, such as `we decided`."""
+    return _DECIDED.sub(" ", sentence)
+
+
 def _kind(sentence: str) -> OutcomeKind | None:
     if _FAILURE.search(sentence):
         return "failure"

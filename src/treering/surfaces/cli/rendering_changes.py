@@ -25,6 +25,7 @@ from treering.system.settings import Settings
 from treering.verbs.crystallize.submission import WriteReport
 from treering.verbs.envelope import Report
 from treering.verbs.ingest.report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome, is_routine
+from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
 from treering.verbs.short_ids import short_id
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _OF_ORIGIN = re.compile(r"(?P<origin>[a-z]+:\S[^\n]*?): (?P<message>.+)", re.DOT
 _MAX_NAMES = 3
 _MAX_REASONS = 8
 _NAME_CHARS = 400
+_PROMOTE = "`treering crystallize --mode promote ID`"
 _SEVERITIES: "Mapping[Severity, str]" = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 """The style of each severity, the worst first."""
 _VALUE_CHARS = 120
@@ -199,9 +201,11 @@ def render_proposals(
     records: Sequence[PatchRecord], ledger: Ledger, *, verbose: bool = False
 ) -> Iterator[IndentedLine]:
     """Show the patches that wait for review, numbered, and the commands that decide about them."""
+    stated, read = _candidates(ledger)
     if not records:
-        yield line("Nothing is waiting for review.")
-        yield from _render_candidates(ledger)
+        if not stated:
+            yield line("Nothing is waiting for review.")
+        yield from _render_candidates(ledger, stated, read)
         return
     for number, record in enumerate(records, start=1):
         what = receipts.titles_of_patch(ledger, record)
@@ -212,18 +216,33 @@ def render_proposals(
         if verbose:
             yield line((record.id, "dim"), indent=3)
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
+    yield from _render_candidates(ledger, stated, ())
 
 
-def _render_candidates(ledger: Ledger) -> Iterator[IndentedLine]:
-    """Name statements that no person or agent confirmed. Facts of files, such as versions, need no confirmation."""
+def _candidates(ledger: Ledger) -> tuple[list[Knowledge], list[Knowledge]]:
+    """Return statements of people and agents to confirm, and candidates of files, except facts, which need none."""
     where = Compare("status", "eq", "candidate")
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
     candidates = [one for one in items if isinstance(one, Knowledge) and not (one.kind == "fact" and one.is_only_read)]
-    if candidates:
-        names = [f"{label(title_of(one))} {short_id(one.id)}" for one in candidates[: -_MAX_NAMES - 1 : -1]]
-        more = f"; and {len(candidates) - _MAX_NAMES} more" if len(candidates) > _MAX_NAMES else ""
-        count = counted_things(len(candidates), "candidate")
-        yield line(f"{count} to confirm with `treering crystallize --mode promote ID`: {'; '.join(names)}{more}.")
+    stated = [one for one in candidates if is_unconfirmed(one)]
+    return stated, [one for one in candidates if not is_unconfirmed(one)]
+
+
+def _render_candidates(
+    ledger: Ledger, stated: Sequence[Knowledge], read: Sequence[Knowledge]
+) -> Iterator[IndentedLine]:
+    if stated:
+        yield line(f"{counted_things(len(stated), 'statement')} to confirm with {_PROMOTE}:")
+    for item, author in by_author(ledger, stated)[:_MAX_PER_OUTCOME]:
+        text = f"{one_line(title_of(item), most=_NAME_CHARS)} ({author})"
+        yield line(text, (f"  {short_id(item.id)}", "dim"), indent=2)
+    if len(stated) > _MAX_PER_OUTCOME:
+        yield line(f"and {len(stated) - _MAX_PER_OUTCOME} more", indent=2)
+    if read:
+        names = [f"{label(title_of(one))} {short_id(one.id)}" for one in read[: -_MAX_NAMES - 1 : -1]]
+        more = f"; and {len(read) - _MAX_NAMES} more" if len(read) > _MAX_NAMES else ""
+        count = counted_things(len(read), "other candidate" if stated else "candidate")
+        yield line(f"{count} to confirm with {_PROMOTE}: {'; '.join(names)}{more}.")
 
 
 def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:

@@ -122,14 +122,17 @@ def bars() -> "Iterator[Progress]":
     shown = Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     tasks: dict[str, TaskID] = {}
     begun: dict[str, tuple[float, int]] = {}
+    # A first step without steps of its own, such as a fetch, reports nothing for as long as it takes.
+    beginning = threading.Timer(_QUICK_SECONDS, shown.start)
+    beginning.daemon = True
 
     def advance(what: str, done: int, total: int | None) -> None:
         now = time.monotonic()
+        if not tasks:
+            beginning.start()
         if what not in tasks:
             tasks[what] = shown.add_task(visible_line(what)[:_DESCRIPTION_COLUMNS], total=total, rate="")
             begun[what] = now, done
-        if now - min(start for start, _ in begun.values()) > _QUICK_SECONDS:
-            shown.start()
         start, first = begun[what]
         rate = f"{(done - first) / (now - start):,.0f}/s" if now - start > _QUICK_SECONDS else ""
         shown.update(tasks[what], completed=done, total=total, rate=rate)
@@ -137,6 +140,9 @@ def bars() -> "Iterator[Progress]":
     try:
         yield advance
     finally:
+        if tasks:
+            beginning.cancel()
+            beginning.join()
         shown.stop()
 
 

@@ -36,6 +36,8 @@ from treering.verbs.scoped_ledger import whole
 _MIN_LIKENESS = 0.6
 """The share of their words that two statements have in common to be shown as possible duplicates."""
 _DUPLICATE_CANDIDATES = 5
+_DENIAL = re.compile(r"\b(?:not?|never|without|cannot)\b|n[’']t\b", re.IGNORECASE)
+_CURRENT = frozenset({"candidate", "active", "contested"})
 _REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
 """Fields that may differ between knowledge with the same statement."""
 
@@ -67,21 +69,40 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     """Return the ids of knowledge with nearly the same words. They are only reported: likeness proves nothing."""
-    lookup = call.engine.lookup
-    words = lookup.text_of(item)
-    reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
-    known: dict[str, Object] = {}
-    for head in lookup.passages_with(words, reach, limit=_DUPLICATE_CANDIDATES):
-        with noted({}):  # altered knowledge is not compared
-            known[head.object_id] = call.engine.ledger.get(head.object_id)
-    key = item.duplicate_key()
+    text_of = call.engine.lookup.text_of
+    key, words = item.duplicate_key(), text_of(item)
     return tuple(
-        identity
-        for identity, other in known.items()
-        if isinstance(other, Knowledge)
-        and other.duplicate_key() != key
-        and _likeness(words, lookup.text_of(other)) >= _MIN_LIKENESS
+        other.id
+        for other in _with_same_words(call, item.kind, words)
+        if other.duplicate_key() != key and _likeness(words, text_of(other)) >= _MIN_LIKENESS
     )
+
+
+def is_recorded(call: Call, item: Knowledge, text: str) -> bool:
+    """Return whether other current knowledge has all the words of a text, and both or neither deny something.
+
+    `text`: the statement of a draft, `item`, which is merged into an exact duplicate of it when it is written.
+    """
+    lookup, words = call.engine.lookup, set(call.engine.lookup.content_words(text.lower()))
+    known = [one for one in _with_same_words(call, item.kind, text) if one.status in _CURRENT]
+    if any(one.duplicate_key() == item.duplicate_key() for one in known):
+        return False
+    texts = [lookup.text_of(one) for one in known]
+    return any(words <= set(lookup.content_words(one.lower())) and _denies(text) == _denies(one) for one in texts)
+
+
+def _with_same_words(call: Call, kind: str, words: str) -> list[Knowledge]:
+    """Return the knowledge of a kind with the most words in common; altered knowledge is not compared."""
+    reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", kind))))
+    known: dict[str, Object] = {}
+    for head in call.engine.lookup.passages_with(words, reach, limit=_DUPLICATE_CANDIDATES):
+        with noted({}):
+            known[head.object_id] = call.engine.ledger.get(head.object_id)
+    return [one for one in known.values() if isinstance(one, Knowledge)]
+
+
+def _denies(text: str) -> bool:
+    return _DENIAL.search(text) is not None
 
 
 class _Status(Value):

@@ -23,9 +23,11 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.evidence.cited import lost_places
 from treering.verbs.feedback import uses
+from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_of
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
+from treering.verbs.query.unconfirmed import KINDS, UNCONFIRMED, by_author, is_unconfirmed, waiting_in_words
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
@@ -43,7 +45,6 @@ _MAX_COMMITS = 10
 """Commits in the answer to a question of the latest changes."""
 _PLACES = 2
 """Places of a stale entry that are shown."""
-_KINDS = ("constraint", "preference", "decision")
 _BACKGROUND = ("fact", "procedure")
 _PRIORITIES = ("urgent", "high", "normal", "low")
 _PROGRESS = ("in_progress", "open", "blocked")
@@ -88,11 +89,14 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     altered: Altered = {}
     repository = repository_of(call, altered)
     card = repository.payload.get("card", {}) if repository else {}
-    knowledge, work, changed = _current(call, options, repository, altered)
+    everything, work, changed, edited = _current(call, options, repository, altered)
+    to_confirm = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
+    knowledge = [item for item in everything if item.was_active]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
+    knowledge.sort(key=lambda item: item.id not in edited)
     work = [item for item in work if branch.shows(item)]
     waiting = unfinished_before(call.engine.ledger, work, as_of=options.moment(call.engine.time_zone))
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
@@ -100,7 +104,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     against = {item.id for group in groups for item in group}
     single = [item for item in knowledge if item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
-    held = [item for item in single if item.kind in _KINDS and item not in stale]
+    held = [item for item in single if item.kind in KINDS and item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
     lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
@@ -114,10 +118,12 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
         # Only knowledge with other evidence remains current.
         reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
+    reasons = {**reasons, **edited}
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, reasons),
+        _stated(call.engine.ledger, to_confirm, altered),
         _contested(call, groups, altered),
         _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
         _section("Stale", stale, reasons),
@@ -127,16 +133,17 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     )
     since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
+    unconfirmed = waiting_in_words(to_confirm)
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
 
     def fits(chosen: Sequence[BriefSection]) -> bool:
-        lines = [*card_lines(card), *_memory_lines(chosen, since, last)]
+        lines = [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)]
         return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
 
     least = {"Rules": everywhere, "Preferred": 0}
     chosen = _shortened([one for one in sections if one.entries], least, fits)
     lines = lines_within(
-        [*card_lines(card), *_memory_lines(chosen, since, last)], origin=_ORIGIN, max_tokens=max_tokens
+        [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)], origin=_ORIGIN, max_tokens=max_tokens
     )
     return BriefReport(
         verb="query",
@@ -193,17 +200,18 @@ def repository_of(call: Call, altered: Altered) -> Source | None:
 
 def _current(
     call: Call, options: ReadOptions, repository: Source | None, altered: Altered
-) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str]]:
-    """Return current and stale knowledge and open work of the scope and the caller's branch.
+) -> tuple[list[Knowledge], list[WorkItem], Mapping[str, str], Mapping[str, str]]:
+    """Return current, unconfirmed and stale knowledge and open work of the scope and the caller's branch.
 
     Facts and procedures are included only if they are contested or stale. Also returns, by id of knowledge, how its
-    lines changed in the work tree since they were read.
+    lines changed in the work tree since they were read, and how the branch itself changed them.
     """
     # Active knowledge can only be stale on a branch if there are several; facts may be many.
     has_branches = repository is not None and len(known_branches(repository.payload)) > 1
     shown = Or(
         (
-            And((Compare("kind", "in", _KINDS), Compare("status", "eq", "active"))),
+            And((Compare("kind", "in", KINDS), Compare("status", "eq", "active"))),
+            UNCONFIRMED,
             And((Compare("kind", "ne", "summary"), Compare("status", "in", ("contested", "stale")))),
             And((Compare("kind", "in", _BACKGROUND if has_branches else ()), Compare("status", "eq", "active"))),
         )
@@ -218,14 +226,15 @@ def _current(
         items += (item for item in stored if not _is_in_background(item) or may_be_stale(item))
     now = time_of(call, options.moment(call.engine.time_zone))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
-    changed = {identity: note for identity, note in notes.items() if note.startswith(CHANGED)}
-    current = [item for item in items if (item.id not in notes or item.id in changed) and not is_over(item, now=now)]
+    known = (item for item in items if isinstance(item, Knowledge) and item.kind in KINDS)
+    edited = edited_on_branch(call, repository, known, notes)
+    changed = {one: note for one, note in notes.items() if note.startswith(CHANGED) and one not in edited}
+    shown_notes = changed.keys() | edited.keys()
+    current = [item for item in items if not (item.id in notes.keys() - shown_notes or is_over(item, now=now))]
     knowledge = [
-        item
-        for item in current
-        if isinstance(item, Knowledge) and item.was_active and (not _is_in_background(item) or item.id in changed)
+        item for item in current if isinstance(item, Knowledge) and (not _is_in_background(item) or item.id in changed)
     ]
-    return knowledge, [item for item in current if isinstance(item, WorkItem)], changed
+    return knowledge, [item for item in current if isinstance(item, WorkItem)], changed, edited
 
 
 def _is_in_background(item: Object) -> TypeGuard[Knowledge]:
@@ -284,7 +293,16 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
     if isinstance(item, WorkItem):
         return statement_of(item, doubt)
-    return f"{statement_of(item)} ({doubt})" if doubt else statement_of(item)
+    if not doubt:
+        return statement_of(item)
+    reason = reason_of(item) if doubt.startswith(EDITED) else ""
+    why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if reason else ""
+    return f"{statement_of(item)} ({doubt}){why}"
+
+
+def _stated(ledger: Ledger, items: Sequence[Knowledge], altered: Altered) -> BriefSection:
+    stated = by_author(ledger, items, altered)
+    return _section("Stated", [item for item, _ in stated], {item.id: doubt for item, doubt in stated})
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
@@ -389,13 +407,14 @@ def _folder(one: Mapping[str, Any]) -> str:
     return f"{one['path']} ({', '.join(names)})" if names else one["path"]
 
 
-def _memory_lines(sections: Iterable[BriefSection], since: str, last: str) -> Iterator[str]:
+def _memory_lines(sections: Iterable[BriefSection], unconfirmed: str, since: str, last: str) -> Iterator[str]:
     for section in sections:
         for place, entry in enumerate(section.entries):
             hidden = (
                 f" ({len(section.entries)} of {section.total} shown)" if section.total > len(section.entries) else ""
             )
             yield from labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
+    yield from labeled("Confirm", unconfirmed)
     for name, text in zip(OF_SESSIONS, (since, last), strict=True):
         yield from labeled(name, text)
 

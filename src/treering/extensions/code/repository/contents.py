@@ -163,6 +163,10 @@ class RepositoryContents(GitRepository):
         )
         return [printable(name) for name in listing.split(b"\0") if name]
 
+    def text(self, commit: str, path: str) -> bytes:
+        """Return the contents of a file at a commit. Raises `TreeringError` if it is not there."""
+        return self._run("cat-file", "blob", f"{commit}:{path}")
+
     def touched(self, before: str, after: str) -> list[TouchedFile]:
         """List the files that differ between two commits, with the changed lines, except submodules and links."""
         raw = self._run(*_COMPARED, "--raw", "--no-abbrev", "-z", before, after, "--")

@@ -28,6 +28,7 @@ class RepositoryTrees:
     access: FileAccess
     _differing: dict[tuple[str, str, str], Mapping[str, str | None]] = field(default_factory=dict)
     _changed: dict[tuple[str, str, str], Collection[str]] = field(default_factory=dict)
+    _forks: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _opened: dict[str, RepositoryContents] = field(default_factory=dict)
     """The repository of the last comparison, because opening one costs as much as a comparison."""
 
@@ -69,6 +70,19 @@ class RepositoryTrees:
                 return ()
             self._changed[key] = frozenset(paths)
         return self._changed[key]
+
+    def texts_before(self, tree: CheckedOut, path: str, *, since: str) -> tuple[str, str] | None:
+        """Return the text of a file at the fork of a work tree and a commit, and at this commit."""
+
+        def read(repository: RepositoryContents) -> tuple[str, str] | None:
+            if (sides := (since, tree.commit)) not in self._forks:
+                self._forks[sides] = repository.merge_base(*sides)
+            fork = self._forks[sides]
+            texts = [decode(repository.text(commit, path)) for commit in (fork, since) if commit]
+            both = [one.text.replace("\r\n", "\n") for one in texts if one]
+            return (both[0], both[1]) if len(both) > 1 else None
+
+        return self._compared(str(tree.top), read)
 
     def moved(self, tree: CheckedOut, *, since: str) -> Mapping[str, str]:
         """Return by its path at a commit the path of each file that was renamed since."""
