@@ -40,6 +40,11 @@ _DENIED_END = re.compile(
 """`I'll never forget it` and `don't quit` end nothing."""
 _LINKS = re.compile(r"https?://\S+|www\.\S+|(?<!\w)@[\w'’.-]+(?: [^\W\d_][\w'’-]+)?:|@\w+")
 """Addresses of pages and mentions of people. A clause of nothing else states nothing."""
+_EXCLAIMS = re.compile(
+    r"(?:(?:and|oh|wow|so|ok),? )?(?:what an?|(?:happy|merry) (?!with|to|for|that|if|about)\w+|"
+    r"(?:have|enjoy) (?:an?|your|the) (?:good|great|lovely|nice|safe|wonderful))\b"
+)
+"""The beginning of an exclamation or of a wish. Without a topic, it states nothing: `What a lovely day today!`."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -67,6 +72,8 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
         if not _LINKS.sub("", part.text).strip(" .,:;-()<>"):
             continue
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
+        if not read.topics and _EXCLAIMS.match(part.text.casefold()):
+            continue
         has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
