@@ -12,8 +12,9 @@ from treering.extensions.discussions.search import DiscussionSearch
 from treering.extensions.statements import conversations, likeness
 from treering.extensions.statements.conversations import conversation_at, forget
 from treering.extensions.statements.statement import Statement
+from treering.retrieval.search.question import asks_about_past
 from treering.verbs.ingest.turns import Message
-from treering.verbs.replaced_turns import ReplacingTurn, asks_about_past
+from treering.verbs.replaced_turns import ReplacingTurn
 
 DENTIST = ("dentist on thursday at 3", "what a week", "the dentist can only do friday 11 now")
 
