@@ -65,6 +65,12 @@ def test_newest_lines_are_complete_in_a_long_document():
     assert "the hall is cold. she holds the key" in text
 
 
+def test_old_line_that_tells_something_is_complete():
+    chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(NEWEST_LINES)]
+    text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts. it is annoying", *chat)), 2_000))
+    assert "I'm allergic to nuts. it is annoying" in text
+
+
 @pytest.mark.parametrize("reaction", ["Right.", "Good.", "Yes."])
 def test_reaction_does_not_lead_a_line(reaction):
     assert "Ada: I can visit him on Sundays" in shown(f"Ada: {reaction} I can visit him on Sundays")

@@ -69,8 +69,8 @@ _VALUED = 0.5
 """The bonus of a line that replaced something, or states a value; a decision is worth 3 (`weight_of`)."""
 NEWEST_LINES = 25
 """The newest lines, which are shown completely if they fit."""
-TELLING = 1.5
-"""The minimum weight of a statement in an older line: more than a name or a number adds."""
+TELLING = 2.0
+"""The minimum weight of the most important statement in an older line: more than a name and a number add."""
 MAX_STATEMENTS = 5
 """Maximal number of statements in a line: the ones with the highest weights."""
 MAX_EARLIER = 3
@@ -227,17 +227,20 @@ def _concerns(
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
     """Return the lines that fit into a budget; statements that tell the least give way, the oldest first.
 
-    Of lines before the newest ones, only statements that tell something are shown: much of the rest no longer holds.
+    Of the lines before the newest, only those that tell something are shown: much of the rest no longer holds.
     """
     left = {line.first.id: line for line in lines}
-    newest = set(sorted(left)[-NEWEST_LINES:])
     sizes = {key: _size(line) for key, line in left.items()}
     over = sum(sizes.values()) - tokens
     parts = [(part, line.first.id) for line in lines for part in line.parts]
     parts.sort(key=lambda pair: pair[0].statement.id)
     old, parts = parts[:-MAX_WEIGHED], parts[-MAX_WEIGHED:]
-    for part, key in [*old, *sorted(parts, key=lambda pair: _rank(pair[0], is_new=pair[1] in newest))]:
-        if over <= 0 and (key in newest or part.weight >= TELLING):
+    weights = {part.statement.id: part.weight for part, _ in parts}
+    shown = {key for part, key in parts if weights[part.statement.id] >= TELLING}
+    shown.update(sorted(left)[-NEWEST_LINES:], (key for _, key in old))
+    parts.sort(key=lambda pair: (pair[1] in shown, weights[pair[0].statement.id], pair[0].statement.id))
+    for part, key in [*old, *parts]:
+        if over <= 0 and key in shown:
             continue
         line = left.pop(key)
         rest = tuple(one for one in line.parts if one is not part)
@@ -247,11 +250,6 @@ def within(lines: Sequence[Line], tokens: int) -> list[Line]:
         over -= sizes[key] - size
         sizes[key] = size
     return sorted(left.values(), key=_place)
-
-
-def _rank(part: Part, *, is_new: bool) -> tuple[bool, float, tuple[int, int]]:
-    weight = part.weight
-    return is_new or weight >= TELLING, weight, part.statement.id
 
 
 def _size(line: Line) -> int:
@@ -294,7 +292,7 @@ def _lines(
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
         telling = [part for part in group if not _is_reaction(part)]
-        over = sorted(telling, key=lambda part: -part.weight)[MAX_STATEMENTS:]
+        over = sorted(telling, key=lambda part: -part.weight)[MAX_STATEMENTS:] if len(telling) > MAX_STATEMENTS else ()
         parts = [part for part in telling if part not in over]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
