@@ -126,7 +126,7 @@ class Line:
 
     @property
     def section(self) -> Section:
-        """The section, from those of its statements by precedence."""
+        """The section of its statements that comes first in `_PRECEDENCE`."""
         return min((part.section for part in self.parts), key=_PRECEDENCE.index)
 
     @property
@@ -227,7 +227,7 @@ def _concerns(
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
     """Return the lines that fit into a budget; statements that tell the least give way, the oldest first.
 
-    Of the lines before the newest, only those that tell something are shown: much of the rest no longer holds.
+    An older line without an important statement is left out: many of these no longer hold.
     """
     left = {line.first.id: line for line in lines}
     sizes = {key: _size(line) for key, line in left.items()}
@@ -236,11 +236,11 @@ def within(lines: Sequence[Line], tokens: int) -> list[Line]:
     parts.sort(key=lambda pair: pair[0].statement.id)
     old, parts = parts[:-MAX_WEIGHED], parts[-MAX_WEIGHED:]
     weights = {part.statement.id: part.weight for part, _ in parts}
-    shown = {key for part, key in parts if weights[part.statement.id] >= TELLING}
-    shown.update(sorted(left)[-NEWEST_LINES:], (key for _, key in old))
-    parts.sort(key=lambda pair: (pair[1] in shown, weights[pair[0].statement.id], pair[0].statement.id))
+    important = {key for part, key in parts if weights[part.statement.id] >= TELLING}
+    important.update(sorted(left)[-NEWEST_LINES:], (key for _, key in old))
+    parts.sort(key=lambda pair: (pair[1] in important, weights[pair[0].statement.id], pair[0].statement.id))
     for part, key in [*old, *parts]:
-        if over <= 0 and key in shown:
+        if over <= 0 and key in important:
             continue
         line = left.pop(key)
         rest = tuple(one for one in line.parts if one is not part)
@@ -299,7 +299,7 @@ def _lines(
 
 
 def _is_reaction(part: Part) -> bool:
-    """Return whether a statement says nothing by itself: `Right.`, `yes boss`."""
+    """Return whether a statement has no content of its own: `Right.`, `yes boss`."""
     one = part.statement
     has_content = one.values or one.topics - one.inherited or one.answers or part.earlier
     return one.force == "asserted" and not has_content and len(one.text.split()) < MIN_WORDS

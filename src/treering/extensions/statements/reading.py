@@ -168,9 +168,9 @@ def _has_verb(text: str, words: LanguageWords) -> bool:
 
 def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
     """Return whom a clause is about, and whether another person is reported to say so."""
-    found = _OTHER.match(text.strip())
-    if found and found["name"].casefold().split()[0].removesuffix("'s") not in words.small:
-        name, verb = found["name"], found["next"].casefold().replace("’", "'")
+    match = _OTHER.match(text.strip())
+    if match and match["name"].casefold().split()[0].removesuffix("'s") not in words.small:
+        name, verb = match["name"], match["next"].casefold().replace("’", "'")
         if words.report.fullmatch(verb) or words.report.match(f"{verb} me"):
             return name, True
         if _VERBS_OF_OTHERS.fullmatch(verb) and not name.endswith(("'s", "’s")):
