@@ -41,6 +41,11 @@ def test_link_alone_states_nothing(text):
     assert read(text) == ()
 
 
+@pytest.mark.parametrize("text", ["What a lovely day today!", "Happy Friday!", "Have a great weekend!"])
+def test_exclamation_states_nothing(text):
+    assert not read(text)
+
+
 def test_sentence_with_a_link_is_stated():
     assert [one.text for one in read("The guide is at https://example.org/a")] == [
         "The guide is at https://example.org/a"

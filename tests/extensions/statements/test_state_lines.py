@@ -1,7 +1,7 @@
 import pytest
 from statement_parts import ledger_of
 
-from treering.extensions.statements.document import ALL_SHOWN, document_of, lines_of, within
+from treering.extensions.statements.document import NEWEST_LINES, document_of, lines_of, within
 
 
 def shown(*lines):
@@ -52,8 +52,45 @@ def test_suggestion_to_a_machine_is_a_plan():
     assert shown("Ben: cold today", f"Ada: {text}")[f"Ada: {text}"] == "Said, not settled"
 
 
-def test_long_document_omits_small_talk():
-    chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(ALL_SHOWN + 5)]
+def test_long_document_omits_old_small_talk():
+    chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(NEWEST_LINES + 5)]
     text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts", *chat)), 2_000))
     assert "allergic to nuts" in text
-    assert text.count("\n- ") <= ALL_SHOWN
+    assert text.count("\n- ") == NEWEST_LINES + 1
+
+
+def test_newest_lines_are_complete_in_a_long_document():
+    chat = [f"Ada: platform {at} has a new clock" for at in range(NEWEST_LINES + 10)]
+    text = document_of(within(lines_of(ledger_of(*chat, "Ada: the hall is cold. she holds the key")), 2_000))
+    assert "the hall is cold. she holds the key" in text
+
+
+def test_old_line_that_tells_something_is_complete():
+    chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(NEWEST_LINES)]
+    text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts. it is annoying", *chat)), 2_000))
+    assert "I'm allergic to nuts. it is annoying" in text
+
+
+@pytest.mark.parametrize("reaction", ["Right.", "Good.", "Yes."])
+def test_reaction_does_not_lead_a_line(reaction):
+    assert "Ada: I can visit him on Sundays" in shown(f"Ada: {reaction} I can visit him on Sundays")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I do Tuesday and Thursday then", "Leyla is at the counter tuesday to friday", "yoga on Wednesday, weekly"],
+)
+def test_days_of_each_week_do_not_pass(text):
+    assert shown(f"Ada: {text}", *("Ben: still no heating in the gym",) * 9)[f"Ada: {text}"] != "Before"
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ("Please book a table at Luigi's for Friday", "Ahead"),
+        ("Please book a table at Luigi's", "Open"),
+        ("Please always answer in German", "Preferences"),
+    ],
+)
+def test_request_is_open(text, section):
+    assert shown(f"Ada: {text}") == {f"Ada: {text}": section}

@@ -13,7 +13,7 @@ from treering.extensions.statements.contested import contested
 from treering.extensions.statements.extractive import Sort, sort_of, weight_of
 from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.names import people_in
-from treering.extensions.statements.statement import Statement
+from treering.extensions.statements.statement import MIN_WORDS, Statement
 from treering.retrieval.text.analysis import estimate_tokens
 
 Section = Literal[
@@ -51,6 +51,12 @@ _YOU = re.compile(r"(?<!\w)(?:you|your|yours|du|dein\w*|tú|tu)(?!\w)")
 _BEGINS = re.compile(
     r"^(?!.*\b(?:until|till)\b).*\b(?:from|since|starts?|starting|begins?|joins?|moves?|moving|every|ab|seit|desde)\b"
 )
+_DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?"
+_RECURS = re.compile(
+    rf"\b(?:weekly|each (?:day|week|month|{_DAY}))\b|\b{_DAY}s\b|\b{_DAY} ?(?:to|through|and|&|[+–-]) ?{_DAY}\b"
+)
+"""`Thursdays`, and `Monday to Thursday`: days of each week."""
+_REQUESTS = re.compile(r"(?:(?:and|also|so|then|ok|oh|hi|hey),? )*please\b")
 _STARTS = re.compile(r"\b(?:from|as of|starting|beginning|ab|desde) [^,.]{1,20}$")
 _LASTING = frozenset({"home", "job", "birthday"})
 """`From Thursday on` and `I start at Helio on Monday` go on after their day."""
@@ -61,10 +67,10 @@ MAX_WEIGHED = 1_500
 _CHANGED = 0.5
 _VALUED = 0.5
 """The bonus of a line that replaced something, or states a value; a decision is worth 3 (`weight_of`)."""
-ALL_SHOWN = 30
-"""Lines up to which a document shows all."""
-TELLING = 1.5
-"""The minimum weight of a statement in a longer document: more than a name or a number adds."""
+NEWEST_LINES = 25
+"""The newest lines, which are shown completely if they fit."""
+TELLING = 2.0
+"""The minimum weight of the most important statement in an older line: more than a name and a number add."""
 MAX_STATEMENTS = 5
 """Maximal number of statements in a line: the ones with the highest weights."""
 MAX_EARLIER = 3
@@ -120,7 +126,7 @@ class Line:
 
     @property
     def section(self) -> Section:
-        """The section, from those of its statements by precedence."""
+        """The section of its statements that comes first in `_PRECEDENCE`."""
         return min((part.section for part in self.parts), key=_PRECEDENCE.index)
 
     @property
@@ -219,16 +225,23 @@ def _concerns(
 
 
 def within(lines: Sequence[Line], tokens: int) -> list[Line]:
-    """Return the lines that fit into a budget; statements that tell the least give way, the oldest first."""
+    """Return the lines that fit into a budget; statements that tell the least give way, the oldest first.
+
+    An older line without an important statement is left out: many of these no longer hold.
+    """
     left = {line.first.id: line for line in lines}
     sizes = {key: _size(line) for key, line in left.items()}
     over = sum(sizes.values()) - tokens
     parts = [(part, line.first.id) for line in lines for part in line.parts]
     parts.sort(key=lambda pair: pair[0].statement.id)
     old, parts = parts[:-MAX_WEIGHED], parts[-MAX_WEIGHED:]
-    for part, key in [*old, *sorted(parts, key=lambda pair: (pair[0].weight, pair[0].statement.id))]:
-        if over <= 0 and (part.weight >= TELLING or len(left) <= ALL_SHOWN):
-            break
+    weights = {part.statement.id: part.weight for part, _ in parts}
+    important = {key for part, key in parts if weights[part.statement.id] >= TELLING}
+    important.update(sorted(left)[-NEWEST_LINES:], (key for _, key in old))
+    parts.sort(key=lambda pair: (pair[1] in important, weights[pair[0].statement.id], pair[0].statement.id))
+    for part, key in [*old, *parts]:
+        if over <= 0 and key in important:
+            continue
         line = left.pop(key)
         rest = tuple(one for one in line.parts if one is not part)
         if rest:
@@ -278,10 +291,18 @@ def _lines(
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
-        over = sorted(group, key=lambda part: -part.weight)[MAX_STATEMENTS:] if len(group) > MAX_STATEMENTS else ()
-        parts = [part for part in group if part not in over]
+        telling = [part for part in group if not _is_reaction(part)]
+        over = sorted(telling, key=lambda part: -part.weight)[MAX_STATEMENTS:] if len(telling) > MAX_STATEMENTS else ()
+        parts = [part for part in telling if part not in over]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
+
+
+def _is_reaction(part: Part) -> bool:
+    """Return whether a statement has no content of its own: `Right.`, `yes boss`."""
+    one = part.statement
+    has_content = one.values or one.topics - one.inherited or one.answers or part.earlier
+    return one.force == "asserted" and not has_content and len(one.text.split()) < MIN_WORDS
 
 
 def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[int, int]]) -> str:
@@ -321,7 +342,10 @@ class _Conversation:
 
 def _is_over(one: Statement, last: date | None) -> bool:
     """Return whether a statement was about days that have passed since."""
-    if not last or not one.at or "did" in one.cues or one.attributes & _LASTING or _BEGINS.search(one.text.casefold()):
+    plain = one.text.casefold()
+    if not last or not one.at or "did" in one.cues or one.attributes & _LASTING:
+        return False
+    if _BEGINS.search(plain) or _RECURS.search(plain):
         return False
     days = [value.last for value in one.values if value.last]
     start = one.at.date()
@@ -346,6 +370,8 @@ def _section(one: Statement, around: _Conversation) -> Section | None:
             return "Before"
         case "done" | "ended":
             return "Done or dropped"
+        case "asserted" if _REQUESTS.match(one.text.casefold()) and sort_of(one.text) == "fact":
+            return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "asserted" | "reported":
             return _SORTS.get(sort_of(one.text), "Facts")
         case _:

@@ -40,6 +40,11 @@ _DENIED_END = re.compile(
 """`I'll never forget it` and `don't quit` end nothing."""
 _LINKS = re.compile(r"https?://\S+|www\.\S+|(?<!\w)@[\w'’.-]+(?: [^\W\d_][\w'’-]+)?:|@\w+")
 """Addresses of pages and mentions of people. A clause of nothing else states nothing."""
+_EXCLAIMS = re.compile(
+    r"(?:(?:and|oh|wow|so|ok),? )?(?:what an?|(?:happy|merry) (?!with|to|for|that|if|about)\w+|"
+    r"(?:have|enjoy) (?:an?|your|the) (?:good|great|lovely|nice|safe|wonderful))\b"
+)
+"""The beginning of an exclamation or of a wish. Without a topic, it states nothing: `What a lovely day today!`."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -67,6 +72,8 @@ def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) 
         if not _LINKS.sub("", part.text).strip(" .,:;-()<>"):
             continue
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
+        if not read.topics and _EXCLAIMS.match(part.text.casefold()):
+            continue
         has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
@@ -161,9 +168,9 @@ def _has_verb(text: str, words: LanguageWords) -> bool:
 
 def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
     """Return whom a clause is about, and whether another person is reported to say so."""
-    found = _OTHER.match(text.strip())
-    if found and found["name"].casefold().split()[0].removesuffix("'s") not in words.small:
-        name, verb = found["name"], found["next"].casefold().replace("’", "'")
+    match = _OTHER.match(text.strip())
+    if match and match["name"].casefold().split()[0].removesuffix("'s") not in words.small:
+        name, verb = match["name"], match["next"].casefold().replace("’", "'")
         if words.report.fullmatch(verb) or words.report.match(f"{verb} me"):
             return name, True
         if _VERBS_OF_OTHERS.fullmatch(verb) and not name.endswith(("'s", "’s")):
