@@ -25,10 +25,10 @@ def test_decisions_and_failures_become_candidates_with_the_turn_as_evidence(spac
     assert set(report.proposed) == {decision.id, failure.id}
     assert (decision.status, decision.payload.question, decision.payload.rationale) == (
         "candidate",
-        "We decided to use SQLite because it needs no server.",
+        "Use SQLite",
         "it needs no server",
     )
-    assert decision.payload.outcome == decision.payload.question
+    assert decision.title == decision.payload.outcome == "Use SQLite"
     assert (failure.status, failure.payload.predicate) == ("candidate", "failed")
     source = space.engine.ledger.get(decision.evidence_refs[0].source_id)
     (cited,) = [one for one in source.segments if one.segment_id == decision.evidence_refs[0].segment_id]
