@@ -63,6 +63,7 @@ def test_a_command_without_an_end_is_a_rule(said: str) -> None:
     "said",
     [
         "Have we decided to use Postgres?",
+        "Remind me what we decided.",
         "We have not decided on a name yet.",
         "If we decided to move, it would take a week.",
         "Let's keep going!",

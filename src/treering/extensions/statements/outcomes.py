@@ -40,7 +40,8 @@ def _outcome(sentence: str, *, after_correction: bool) -> Outcome | None:
     if _FAILURE.search(sentence):
         return Outcome("failure", sentence, why, sentence)
     announced = _DECIDED.search(sentence)
-    return _decision(sentence, announced) if announced and not _UNDECIDED.search(sentence) else None
+    is_stated = announced and not _UNDECIDED.search(sentence) and any(map(str.isalnum, sentence[announced.end() :]))
+    return _decision(sentence, announced) if announced and is_stated else None
 
 
 def _rule(sentence: str, *, after_correction: bool) -> str:
@@ -109,8 +110,17 @@ _VERB = (
     r"|too|true|up|was|went|with|worth|wrong|your)\b)[a-z]+"
 )
 _NOT = r"do(?: not|n[’']t)"
-_LEAD = rf"(?:(?!(?:i|we|he|she|they|it|there)\b)[^,;:.?\"“”«»]{{1,40}}[,:] )?(?:{_OPENING_WORD}\b[,:]? ){{0,3}}"
-"""The words before a rule: `No,`, `Also,`, `In tests,`; no clause with its own subject such as `I looked,`."""
+_WRONG = (
+    r"(?:(?:hmm+|oh|ok|okay|wait|sorry)\b[,.…]* )?(?:no+|nope|wrong|actually|not (?:like )?(?:this|that)|"
+    r"(?:that|this|it)(?:[’']s| is| was)(?: \w+)? (?:wrong|incorrect|not right)|"
+    r"(?:that|this|it) (?:isn[’']t|wasn[’']t) (?:right|correct))\b"
+)
+_CORRECTION = re.compile(rf"{_BEGIN}{_WRONG}[\s,.:;!–—-]*", re.IGNORECASE)
+_LEAD = (
+    rf"(?:{_WRONG}[,:;–— -]+|(?:in|for|on|at|with|when|if|as|outside) [^,;:.?\"“”]{{1,40}}, )?"
+    rf"(?:{_OPENING_WORD}\b[,:]? ){{0,3}}"
+)
+"""The words before a rule: `That's wrong,`, `Also,`, `In tests,`."""
 _REQUESTED = (
     r"(?:(?:(?:i(?: want|[’']d like| would like| need| expect)|make sure|be sure|remember)(?: that)?(?: you| we)?"
     r"(?: to)?|(?:you|we) (?:must|should)) )"
@@ -140,9 +150,3 @@ _PROHIBITION = re.compile(
 _ALTERNATIVE = re.compile(r"\binstead\b|[,;–—] ?(?:but |rather |just )?use\b", re.IGNORECASE)
 _ONCE = re.compile(r"\b(?:now|yet|today|tonight|tomorrow|this time|at the moment|until|for this)\b", re.IGNORECASE)
 """Words of a request that ends with its task."""
-_CORRECTION = re.compile(
-    rf"{_BEGIN}(?:(?:hmm+|oh|ok|okay|wait|sorry)\b[,.…]* )?(?:no+|nope|wrong|actually|not (?:like )?(?:this|that)|"
-    r"(?:that|this|it)(?:[’']s| is| was)(?: \w+)? (?:wrong|incorrect|not right)|"
-    r"(?:that|this|it) (?:isn[’']t|wasn[’']t) (?:right|correct))\b[\s,.:;!–—-]*",
-    re.IGNORECASE,
-)
