@@ -44,6 +44,14 @@ def test_only_a_rule_of_a_person_is_proposed(space) -> None:
     assert rule.payload.violation_impact == "it hides races"
 
 
+def test_correction_of_a_person_is_proposed_as_a_rule(space) -> None:
+    text = "Wrong file. No, never use time.time() here, use time.perf_counter() instead."
+    record(space, Message(role="user", content=text))
+    (rule,) = proposed(space)
+    assert (rule.kind, rule.title) == ("constraint", "Never use time.time() here, use time.perf_counter() instead.")
+    assert rule.payload.rule == rule.title
+
+
 def test_only_new_statements_are_proposed(space) -> None:
     record(space, *SAID)
     assert record(space, *SAID).proposed == ()
