@@ -51,8 +51,9 @@ def _rule(sentence: str, *, after_correction: bool) -> str:
     match = _NORM.match(sentence) or _PROHIBITION.match(sentence)
     if match is None or _ONCE.search(sentence):
         return ""
+    is_correction = after_correction or _CORRECTION.match(sentence)
     is_general = match.re is _NORM or match["stop"] or _ALTERNATIVE.search(sentence)
-    if is_general or after_correction or _CORRECTION.match(sentence):
+    if is_general or (is_correction and _GENERAL.match(sentence, match.start("rule"))):
         return _sentence_case(sentence[match.start("rule") :])
     return ""
 
@@ -142,11 +143,17 @@ _NORM = re.compile(
 """What all things of a kind must be: `Every new parameter must be documented`."""
 _PROHIBITION = re.compile(
     rf"{_BEGIN}{_LEAD}(?P<rule>(?:(?P<stop>stop [a-z]+ing)|we (?:never|always) {_VERB}"
-    rf"|(?:we )?{_NOT} (?!(?:be|bother|care|forget|have|know|like|mind|need|see|think|understand|want|worry)\b)[a-z]+)"
-    r" (?!(?:an?|the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too|for)\b)\S)",
+    rf"|(?:we )?{_NOT} (?!(?:be|bother|care|forget|have|know|like|mind|need|see|think|understand|want|we|worry|you)\b)[a-z]+)"
+    r" (?!(?:an?|the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too|for|in|on)\b)\S)",
     re.IGNORECASE,
 )
 """What is forbidden for things of a kind, as in `Don't use mocks in tests`; about one thing it ends with its task."""
 _ALTERNATIVE = re.compile(r"\binstead\b|[,;–—] ?(?:but |rather |just )?use\b", re.IGNORECASE)
-_ONCE = re.compile(r"\b(?:now|yet|today|tonight|tomorrow|this time|at the moment|until|for this)\b", re.IGNORECASE)
+_GENERAL = re.compile(rf"we\b|{_NOT} use\b|[^,;]*?\b(?:here|anywhere|[a-z]+[^\Waius]s)\b", re.IGNORECASE)
+"""A prohibition for things of a kind, recognized by `use`, `here` or a plural; not `Don't rename Foo`."""
+_ONCE = re.compile(
+    r"\b(?:now|yet|today|tonight|tomorrow|this time|at the moment|until"
+    r"|(?:for|from|in|into|of|on|to|with) (?:it|this|that|them)\b(?! \w))\b",
+    re.IGNORECASE,
+)
 """Words of a request that ends with its task."""
