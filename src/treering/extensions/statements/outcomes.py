@@ -143,7 +143,8 @@ _NORM = re.compile(
 """What all things of a kind must be: `Every new parameter must be documented`."""
 _PROHIBITION = re.compile(
     rf"{_BEGIN}{_LEAD}(?P<rule>(?:(?P<stop>stop [a-z]+ing)|we (?:never|always) {_VERB}"
-    rf"|(?:we )?{_NOT} (?!(?:be|bother|care|forget|have|know|like|mind|need|see|think|understand|want|we|worry|you)\b)[a-z]+)"
+    rf"|(?:we )?{_NOT} (?!(?:be|bother|care|forget|have|know|like|mind|need|see|think|understand|want|we|worry|you)\b)"
+    r"[a-z]+)"
     r" (?!(?:an?|the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too|for|in|on)\b)\S)",
     re.IGNORECASE,
 )
