@@ -567,7 +567,7 @@ def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
     assert "2 messages; 1 decision waits for confirmation: treering review list" in capsys.readouterr().out
     with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
         (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
-    assert (decision.status, decision.payload.question) == ("candidate", said)
+    assert (decision.status, decision.title) == ("candidate", "Keep sessions in SQLite")
 
 
 def test_secrets_of_a_transcript_are_not_kept(folder, tmp_path):

@@ -68,6 +68,15 @@ def test_brief_leaves_out_facts_finished_work_and_candidates_without_evidence(sp
     assert brief(space).status == "empty"
 
 
+def test_brief_shows_a_long_decision_once(space):
+    outcome = f"Keep a total deadline out of the settings{', and of the client' * 6}; callers set one"
+    payload = {"question": outcome, "outcome": outcome}
+    decide(space, f"{outcome[:119]}…", note(space, "No total deadline."), payload=payload)
+    (entry,) = sections(brief(space))["Decided"]
+    assert entry.count("Keep a total deadline") == 1
+    assert entry.startswith(outcome[:150])
+
+
 def test_brief_marks_a_decision_that_waits_for_confirmation(space):
     decide(space, "Deploys never happen on Fridays", note(space, "Never on Fridays."), status="candidate")
     report = brief(space)

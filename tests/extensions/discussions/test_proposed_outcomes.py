@@ -25,10 +25,10 @@ def test_decisions_and_failures_become_candidates_with_the_turn_as_evidence(spac
     assert set(report.proposed) == {decision.id, failure.id}
     assert (decision.status, decision.payload.question, decision.payload.rationale) == (
         "candidate",
-        "We decided to use SQLite because it needs no server.",
+        "Use SQLite",
         "it needs no server",
     )
-    assert decision.payload.outcome == decision.payload.question
+    assert decision.title == decision.payload.outcome == "Use SQLite"
     assert (failure.status, failure.payload.predicate) == ("candidate", "failed")
     source = space.engine.ledger.get(decision.evidence_refs[0].source_id)
     (cited,) = [one for one in source.segments if one.segment_id == decision.evidence_refs[0].segment_id]
@@ -42,6 +42,14 @@ def test_only_a_rule_of_a_person_is_proposed(space) -> None:
     (rule,) = proposed(space)
     assert (rule.kind, rule.status, rule.payload.rule) == ("constraint", "candidate", text)
     assert rule.payload.violation_impact == "it hides races"
+
+
+def test_correction_of_a_person_is_proposed_as_a_rule(space) -> None:
+    text = "Wrong file. No, never use time.time() here, use time.perf_counter() instead."
+    record(space, Message(role="user", content=text))
+    (rule,) = proposed(space)
+    assert (rule.kind, rule.title) == ("constraint", "Never use time.time() here, use time.perf_counter() instead.")
+    assert rule.payload.rule == rule.title
 
 
 def test_only_new_statements_are_proposed(space) -> None:

@@ -4,22 +4,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.extensions.statements.extractive import Outcome, outcomes_of
+from treering.extensions.statements.outcomes import Outcome, outcomes_of
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("said", "decision", "reason"),
     [
-        ("We decided to keep the ledger in one file because it needs no server.", "it needs no server"),
-        ("Decision: the worker polls every two seconds.", ""),
-        ("Okay, let's use SQLite for the queue.", ""),
-        ("We'll go with plan B since the first one costs too much.", "the first one costs too much"),
-        ("From now on every migration has a test.", ""),
-        ("I've settled on three retries.", ""),
+        (
+            "We decided to keep the ledger in one file because it needs no server.",
+            "Keep the ledger in one file",
+            "it needs no server",
+        ),
+        ("Decision: the worker polls every two seconds.", "The worker polls every two seconds", ""),
+        ("Okay, let's use SQLite for the queue.", "Use SQLite for the queue", ""),
+        ("We'll go with plan B since the first one costs too much.", "Go with plan B", "the first one costs too much"),
+        ("From now on every migration has a test.", "Every migration has a test", ""),
+        ("Since the disk is slow, we decided to cache pages.", "Cache pages", "the disk is slow"),
+        (
+            "We agreed to keep retries out, because the server cannot know; callers repeat.",
+            "Keep retries out; callers repeat",
+            "the server cannot know",
+        ),
+        ("For the cache we decided on Redis.", "For the cache we decided on Redis", ""),
+        ("We decided to use httpx since version 2.", "Use httpx since version 2", ""),
+        ("I've settled on three retries.", "Three retries", ""),
     ],
 )
-def test_what_is_said_to_be_settled_is_a_decision_with_its_reason(said: str, reason: str) -> None:
-    assert list(outcomes_of(f"Good morning. {said} Thanks!")) == [Outcome("decision", said.rstrip(".") + ".", reason)]
+def test_what_is_said_to_be_settled_is_a_decision_with_its_reason(said: str, decision: str, reason: str) -> None:
+    assert list(outcomes_of(f"Good morning. {said} Thanks!")) == [Outcome("decision", said, reason, decision)]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +63,7 @@ def test_a_command_without_an_end_is_a_rule(said: str) -> None:
     "said",
     [
         "Have we decided to use Postgres?",
+        "Remind me what we decided.",
         "We have not decided on a name yet.",
         "If we decided to move, it would take a week.",
         "Let's keep going!",

@@ -8,13 +8,8 @@ from treering.core.objects import Constraint, Decision, Knowledge, Source, title
 from treering.core.patch import shortened
 from treering.core.screening import instruction_flags
 from treering.extensions.discussions.log.blocks import StoredMessage
-from treering.extensions.statements.extractive import (
-    Outcome,
-    Sentence,
-    content_of_decision,
-    entities_of,
-    outcomes_of,
-)
+from treering.extensions.statements.extractive import Sentence, entities_of
+from treering.extensions.statements.outcomes import Outcome, outcomes_of
 from treering.verbs.crystallize.drafting import KnowledgeFields, draft_knowledge
 from treering.verbs.crystallize.knowledge import is_recorded
 from treering.verbs.crystallize.submission import WriteOptions, submit
@@ -47,13 +42,13 @@ def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[Knowledge
         if message.deleted or message.role not in _SPEAKERS or instruction_flags(message.text):
             continue
         for outcome in outcomes_of(message.text):
-            if outcome.text not in seen and (outcome.kind != "rule" or message.role == _PERSON):
-                seen.add(outcome.text)
+            if outcome.content not in seen and (outcome.kind != "rule" or message.role == _PERSON):
+                seen.add(outcome.content)
                 yield _fields(outcome, _evidence(call, message, outcome))
 
 
 def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
-    text = outcome.text
+    text = outcome.content
     common: dict[str, Any] = {
         "title": shortened(text, _TITLE_CHARS),
         "status": "candidate",
@@ -70,9 +65,7 @@ def _fields(outcome: Outcome, evidence: EvidenceRef) -> KnowledgeFields:
 
 def _statement(item: Knowledge) -> str:
     match item.payload:
-        case Decision(question=text):
-            return content_of_decision(text)
-        case Constraint(rule=text):
+        case Decision(question=text) | Constraint(rule=text):
             return text
     return title_of(item)
 

@@ -6,7 +6,7 @@ English cues weigh most; names, dates and numbers are found in any script.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -372,66 +372,3 @@ def is_machine(speaker: str, speakers: Collection[str]) -> bool:
     if speaker.casefold() == _BOT:
         return not any(other.casefold() in _ASKING for other in speakers)
     return _MACHINE.fullmatch(speaker if "Bot" in speaker else speaker.casefold()) is not None
-
-
-OutcomeKind = Literal["decision", "rule", "failure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A literal sentence about a decision or a failure, or that sets a rule, and its reason."""
-
-    kind: OutcomeKind
-    text: str
-    reason: str = ""
-
-
-def outcomes_of(text: str) -> Iterator[Outcome]:
-    """Yield the decisions, rules and failures in a message, apart from questions and code."""
-    for sentence in sentences_of(text):
-        plain = sentence.text.strip()
-        kind = _kind(plain)
-        if kind is not None and len(plain) <= _LONGEST_OUTCOME and not plain.rstrip("\"'”’) ").endswith("?"):
-            reason = _BECAUSE.search(plain)
-            yield Outcome(kind, plain, reason["reason"].rstrip(" .!") if reason else "")
-
-
-_LONGEST_OUTCOME = 400
-_DECIDED = re.compile(
-    r"^\W*decision\s*:|"
-    r"\b(?:we|i)(?:['’]ve| have| had)?(?: all| now| just)? (?:decided|agreed|opted|settled)\b(?! (?:if|whether)\b)|"
-    r"\bit (?:was|is) (?:decided|agreed|settled)\b|\bthe decision (?:is|was) to\b|"
-    r"\blet[’']?s (?:use|go with|switch to|stick (?:with|to))\b|"
-    r"\bwe[’'](?:ll| will) (?:use|go with|stick with|switch to)\b|^(?:and |so )?from now on\b",
-    re.IGNORECASE,
-)
-_RULE = re.compile(
-    r"^\W*(?:(?:and|also|but|so),? )?(?:please,? )?(?:never|always|do(?: not|n[’']t) ever)(?: ever)? "
-    r"(?!\w+(?:ed|ing)\b|\w+[^\Ws]s\b"  # `Always interested`, `Never appears`
-    r"|(?:a|again|an|as|at|available|been|best|better|did|done|down|easy|felt|found|fun|glad|gone|good|got|great|had"
-    r"|happy|hard|heard|here|in|is|knew|known|made|mind|my|nice|on|possible|ready|right|saw|say|seen|so|the|there|thought"
-    r"|too|true|up|was|went|with|worth|wrong|your)\b)[a-z]+ \S",
-    re.IGNORECASE,
-)
-"""A command that is always valid: `Never use thread::sleep in tests`; no exclamation such as `Always happy to help`."""
-_FAILURE = re.compile(
-    r"\b(?:fail(?:s|ed)|br(?:eaks|oke)|crash(?:es|ed)|hangs|hung)\b.{0,120}\b(?:because|since|as|due to)\b|"
-    r"\b(?:did|does|do)(?:n[’']t| not) work\b.{0,80}\b(?:because|since|as|due to)\b|"
-    r"\b(?:root cause|culprit)\b.{0,40}\b(?:is|was)\b|\b(?:the|this) (?:cause|bug) (?:is|was)\b",
-    re.IGNORECASE,
-)
-_UNDECIDED = re.compile(r"\b(?:not|never|n[’']t)(?: yet| been)* (?:decided|agreed|settled)\b|\bif we\b", re.IGNORECASE)
-_BECAUSE = re.compile(r"\b(?:because(?: of)?|since|due to)\s+(?P<reason>.{3,300})", re.IGNORECASE)
-
-
-def content_of_decision(sentence: str) -> str:
-    """Return a sentence without the words that announce a decision, such as `we decided`."""
-    return _DECIDED.sub(" ", sentence)
-
-
-def _kind(sentence: str) -> OutcomeKind | None:
-    if _FAILURE.search(sentence):
-        return "failure"
-    if _RULE.match(sentence):
-        return "rule"
-    return "decision" if _DECIDED.search(sentence) and not _UNDECIDED.search(sentence) else None

@@ -333,7 +333,11 @@ def statement_of(item: Knowledge | WorkItem, state: str = "") -> str:
             text = item.title if rule in item.title else rule
             notes = [f"in {where}"] if where not in EVERYWHERE and where not in text else []
         case Knowledge(payload=Decision(outcome=outcome)):
-            text, notes = (f"{item.title}: {outcome}" if outcome and outcome not in item.title else item.title), []
+            text, notes = item.title, []
+            if outcome.startswith(text.removesuffix("…")):
+                text = outcome
+            elif outcome not in text:
+                text = f"{text}: {outcome}"
         case _:
             text, notes = title_of(item), []
     suffix = f" ({', '.join(notes)})" if notes else ""

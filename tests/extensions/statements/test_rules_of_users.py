@@ -1,0 +1,66 @@
+"""Which sentences of users set a rule, and which ask for something once or only narrate."""
+
+import pytest
+
+from treering.extensions.statements.outcomes import outcomes_of
+
+RULES = (
+    ("No, never use time.time() here, use time.perf_counter() instead.", "Never use time.time() here, use"),
+    ("No, we never call requests directly, everything goes through transport.", "We never call requests directly"),
+    ("no, don't use mocks in tests, use respx", "Don't use mocks in tests, use respx"),
+    ("That's wrong, never call print in library code, use the logger.", "Never call print in library code"),
+    ("Stop using assert for validation, raise ValueError instead.", "Stop using assert for validation"),
+    ("No – never use eval, even in scripts.", "Never use eval"),
+    ("Actually, don't catch bare exceptions.", "Don't catch bare exceptions"),
+    ("Hmm no, never use global state for settings.", "Never use global state"),
+    ("Wrong. Don't use mocks in tests.", "Don't use mocks in tests"),
+    ("I want you to never touch generated files.", "Never touch generated files"),
+    ("Every new public parameter must be documented in docs/api.md.", "Every new public parameter must be"),
+    ("From now on, every new setting must have a default.", "Every new setting must have a default"),
+    ("From now on use pathlib instead of os.path.", "Use pathlib instead of os.path"),
+    ("and from now on don't add type comments", "Don't add type comments"),
+    ("In tests, always close the client.", "Always close the client"),
+    ("Please make sure to always run the formatter before a commit.", "Always run the formatter"),
+    ("You should never log the token.", "Never log the token"),
+    ("Don't raise bare Exception, use a subclass of TransportError instead.", "Don't raise bare Exception, use"),
+    ("- Never write to stdout from the server", "Never write to stdout"),
+    ("No pull request must change more than one package.", "No pull request must change"),
+)
+NO_RULES = (
+    "don't run the tests now",
+    "No, don't run the tests yet.",
+    "No, don't worry about the docs.",
+    "No, don't change that file, only the test.",
+    "No, use the second one.",
+    "No, don't rename the class.",
+    "Wait, no, don't rename Session.",
+    "No, don't write docs for it.",
+    "Actually, don't you think we should keep it instead.",
+    "Wait, don't commit until I have looked at it.",
+    "Should we never use eval?",
+    "No, why did you never call close?",
+    "I never use sleep in tests.",
+    "We always had trouble with this one.",
+    "We should never have merged it.",
+    "Black coffee, always black coffee.",
+    "I ran it twice, always get the same error.",
+    "That's wrong, the timeout is 5 seconds.",
+    "All the tests must pass before you commit, so check them.",
+    "Something must be wrong with the cache.",
+    '"Never use eval" is what the linter prints.',
+    'The docs say "always close the client".',
+    "> Never use print here.",
+    "Add a test for it, don't touch the rest.",
+)
+
+
+@pytest.mark.parametrize(("said", "beginning"), RULES)
+def test_rule_or_correction_is_a_rule(said: str, beginning: str) -> None:
+    (rule,) = outcomes_of(f"Thanks for the patch. {said}")
+    assert rule.kind == "rule"
+    assert rule.content.startswith(beginning)
+
+
+@pytest.mark.parametrize("said", NO_RULES)
+def test_question_narration_quote_and_single_request_are_no_rule(said: str) -> None:
+    assert [one for one in outcomes_of(f"Thanks for the patch. {said}") if one.kind == "rule"] == []
