@@ -258,6 +258,47 @@ def test_failing_test_names_the_decision_it_protects(space):
     assert lines_after_failure(space, "FAILED tests/test_other.py::test_send") == []
 
 
+LIMITS = "TRIES = 5\nSIZE = 20\n\n\ndef tries():\n    return TRIES\n"
+FAILED_TRIES = "FAILED tests/test_limits.py::test_tries - assert 10 == 5"
+
+
+@pytest.fixture
+def limits(tmp_path):
+    scratch = Scratch(tmp_path / "limits")
+    test = "from acme.limits import tries\n\n\ndef test_tries():\n    assert tries() == 5\n"
+    scratch.commit({"acme/__init__.py": "", "acme/limits.py": LIMITS, "tests/test_limits.py": test})
+    with open_space(f"sqlite:{tmp_path}/limits.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        space.decide("Five tries", because=["acme/limits.py:1"])
+        yield scratch, space
+
+
+def test_failing_test_protects_decisions_about_definitions_it_exercises(limits):
+    scratch, space = limits
+    space.decide("Twenty files at most", because=["acme/limits.py:2"])
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line == "tests/test_limits.py protects: Decision: Five tries"
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_failing_test_names_the_decision_that_the_branch_contradicts(limits, is_read):
+    scratch, space = limits
+    scratch.git("checkout", "-q", "-b", "more-tries")
+    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10")})
+    if is_read:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line.startswith("tests/test_limits.py protects: Decision: Five tries (this branch changed what it states: ")
+
+
+def test_failing_test_names_the_decision_that_a_merge_contradicts(limits):
+    scratch, space = limits
+    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10")})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line == "tests/test_limits.py protects: Decision: Five tries (stale)"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "touched"),
     [
