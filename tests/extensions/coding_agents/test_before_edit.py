@@ -92,6 +92,32 @@ def test_changed_signature_names_callers_everywhere(space, acme):
     )
 
 
+RETRY = """\
+class Retry:
+    def __init__(
+        self,
+        limit=3,
+    ):
+        self.limit = limit
+
+    def again(self):
+        return Retry(self.limit - 1)
+"""
+
+
+def test_changed_constructor_names_users_of_its_class(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    queue = "from acme.retry import Retry\n\n\ndef flush():\n    return Retry(5)\n"
+    scratch.commit({"acme/__init__.py": "", "acme/retry.py": RETRY, "acme/queue.py": queue})
+    change = edit("limit=3,\n    ):", "limit=3,\n        pause=1,\n    ):", "acme/retry.py")
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line == (
+        "This edit changes the signature of Retry.__init__; it is used at acme/queue.py:5, and in this file at line 9"
+    )
+
+
 TILL = """package till
 
 type Till struct{ next *Till }

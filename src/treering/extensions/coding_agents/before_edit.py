@@ -13,7 +13,7 @@ from treering.core.scope import ROOT
 from treering.extensions.code.links.changed_together import partners_of
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
-from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
+from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, name_in_calls, touched_by
 from treering.extensions.coding_agents.governing import HeldRule, call_on, file_at, held_rules
 from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -156,9 +156,9 @@ def _code_lines(
 
 def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
     """Yield the places that use a symbol whose signature the edit changes, those in other files first."""
-    for start in _starts(source, touched.signatures[: _HOOKS.max_entries]):
-        name = start.names[0]
-        users = [one for one in code_links(call, [start], _REACH, direction="in") if one.relation != "imports"]
+    for name in touched.signatures[: _HOOKS.max_entries]:
+        starts = _starts(source, [name_in_calls(name)])
+        users = [one for one in code_links(call, starts, _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
         own = [str(line) for line in touched.lines.get(name, ())]
         parts = [f"at {_listed(places)}"] if places else []
