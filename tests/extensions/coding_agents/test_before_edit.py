@@ -84,6 +84,36 @@ def test_test_with_the_name_of_the_file_comes_first(tmp_path, own):
     assert texts(lines) == [f"Tests of acme/upload.py: {own}, tests/test_all.py"]
 
 
+DECODING = {
+    "acme/__init__.py": "from acme._decoders import *\n",
+    "acme/_decoders.py": "def decode(text):\n    return text\n",
+    "tests/test_decoders.py": "import acme\n\n\ndef test_decode():\n    assert acme.decode('a') == 'a'\n",
+}
+
+
+def test_edit_names_the_test_with_the_name_of_the_file_without_a_link(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(DECODING)
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("return text", "return text[1:]", "acme/_decoders.py")
+        lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
+        assert texts(lines) == ["Tests of acme/_decoders.py: tests/test_decoders.py"]
+        scratch.git("checkout", "-q", "-b", "untested")
+        scratch.git("rm", "-q", "tests/test_decoders.py")
+        scratch.git("commit", "-q", "-m", "Remove the test")
+        assert lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder) == []
+
+
+def test_edit_names_no_unlinked_test_if_several_files_have_the_name(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({**DECODING, "tools/_decoders.py": "def decode(path):\n    return path\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("return path", "return None", "tools/_decoders.py")
+        assert lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder) == []
+
+
 def test_changed_signature_names_callers_everywhere(space, acme):
     lines = texts(lines_before_edit(space, [edit("def send(file, connection):", "def send(file):")], acme))
     assert lines[0] == (
