@@ -315,14 +315,14 @@ def test_failing_test_names_the_decision_it_protects(space):
 
 
 LIMITS = "TRIES = 5\nSIZE = 20\n\n\ndef tries():\n    return TRIES\n"
+TEST_TRIES = "from acme.limits import tries\n\n\ndef test_tries():\n    assert tries() == 5\n"
 FAILED_TRIES = "FAILED tests/test_limits.py::test_tries - assert 10 == 5"
 
 
 @pytest.fixture
 def limits(tmp_path):
     scratch = Scratch(tmp_path / "limits")
-    test = "from acme.limits import tries\n\n\ndef test_tries():\n    assert tries() == 5\n"
-    scratch.commit({"acme/__init__.py": "", "acme/limits.py": LIMITS, "tests/test_limits.py": test})
+    scratch.commit({"acme/__init__.py": "", "acme/limits.py": LIMITS, "tests/test_limits.py": TEST_TRIES})
     with open_space(f"sqlite:{tmp_path}/limits.db") as space:
         space.ingest("repo", input={"path": str(scratch.folder)})
         space.decide("Five tries", because=["acme/limits.py:1"])
@@ -340,7 +340,8 @@ def test_failing_test_protects_decisions_about_definitions_it_exercises(limits):
 def test_failing_test_names_the_decision_that_the_branch_contradicts(limits, is_read):
     scratch, space = limits
     scratch.git("checkout", "-q", "-b", "more-tries")
-    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10")})
+    test = f"{TEST_TRIES}\n\ndef test_size():\n    assert True\n"
+    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10"), "tests/test_limits.py": test})
     if is_read:
         space.ingest("repo", input={"path": str(scratch.folder)})
     (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))

@@ -202,7 +202,7 @@ def _bare(path: str) -> str:
 def _test_named_after(call: Call, source: Source) -> list[str]:
     """Return the test with the name of a file, linked or not; none if several files or tests have that name.
 
-    Tests that use a package through its top module have no link to the file that defines what they use.
+    Tests that use a package through its top module have no link to the files behind it.
     """
     root, name, suffix = source.origin.partition("#")[0], _bare(source.title), PurePosixPath(source.title).suffix
 

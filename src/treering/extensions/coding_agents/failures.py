@@ -108,8 +108,7 @@ def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
 def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     """Yield the rules and decisions whose evidence is in a failing test, or in code that the test exercises."""
     rules = held_rules(call) if tests else []
-    # A commit of the branch that changes cited lines also removes them from its tree, and may not have been read.
-    call = replace(call, engine=replace(call.engine, ledger=on_all_branches(call.engine.ledger)), tree=None)
+    call = _on_all_branches(call)
     refs = [ref for rule in rules for ref in rule.item.evidence_refs]
     segments = tuple(dict.fromkeys((ref.source_id, ref.segment_id) for ref in refs))
     (cited,) = call.engine.ledger.read([ObjectRequest(segments=segments, vanished=True)])
@@ -118,6 +117,11 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
         found = [rule for rule in rules if _is_exercised(rule.item, test, words, cited.segments)]
         for line in [rule.line_for(test.source.title) for rule in found[: _HOOKS.max_entries]]:
             yield HookLine(line.key, f"{test.source.title} protects: {line.text}")
+
+
+def _on_all_branches(call: Call) -> Call:
+    """Return a call that also reads lines which a commit changed; the commit may not have been read."""
+    return replace(call, engine=replace(call.engine, ledger=on_all_branches(call.engine.ledger)), tree=None)
 
 
 def _exercised_words(call: Call, test: FailedTest, cited: Collection[str]) -> Mapping[str, frozenset[str]]:
@@ -179,7 +183,10 @@ def _failed_tests(call: Call, failure: str) -> Iterator[FailedTest]:
     for path, test, line in _FAILED_AT.findall(failure):
         named.setdefault(path.removeprefix("./"), {})[test.replace("::", "."), line] = None
     for path, places in named.items():
-        if is_test_path(path) and (source := file_at(call, repository, path)):
+        if not is_test_path(path):
+            continue
+        source = file_at(call, repository, path) or file_at(_on_all_branches(call), repository, path)
+        if source:
             texts = (segment.excerpt for place in places for segment in _segments(source, *place))
             yield FailedTest(source, frozenset(word for text in texts for word in re.findall(r"\w+", text)))
 
