@@ -380,6 +380,16 @@ def test_what_lies_uncommitted_is_checked_where_it_is_requested(shop):
     assert "deletes" in findings(shop, "--base", "HEAD", "--worktree")[0]["reason"]
 
 
+def test_check_places_an_unaffected_decision_at_its_lines(shop):
+    shop.run("init")
+    shop.run("add", ".")
+    shop.run("decide", "Three tries", "--because", "src/acme/fetch.py:5")
+    git(shop, "checkout", "-q", "-b", "first-line")
+    (shop.folder / "src/acme/fetch.py").write_text(f"import os\n{FETCH}")
+    git(shop, "commit", "-q", "-a", "-m", "Import os")
+    assert ("governs", "src/acme/fetch.py", 6, "Three tries") in brief(findings(shop))
+
+
 @pytest.mark.parametrize("is_staged", [True, False])
 def test_check_follows_uncommitted_renames(shop, is_staged):
     shop.run("init")
@@ -390,7 +400,7 @@ def test_check_follows_uncommitted_renames(shop, is_staged):
         path = (shop.folder / f"src/acme/{old}.py").rename(shop.folder / f"src/acme/{new}.py")
         if is_staged:
             git(shop, "add", ".")
-        expected = [("governs", f"src/acme/{new}.py", 1, "Three tries")]
+        expected = [("governs", f"src/acme/{new}.py", 5, "Three tries")]
         assert brief(findings(shop, "--worktree", "--base", "HEAD")) == expected
         shop.run("add", ".", "--worktree")
         assert brief(findings(shop, "--worktree", "--base", "HEAD")) == expected

@@ -84,11 +84,67 @@ def test_test_with_the_name_of_the_file_comes_first(tmp_path, own):
     assert texts(lines) == [f"Tests of acme/upload.py: {own}, tests/test_all.py"]
 
 
+DECODING = {
+    "acme/__init__.py": "from acme._decoders import *\n",
+    "acme/_decoders.py": "def decode(text):\n    return text\n",
+    "tests/test_decoders.py": "import acme\n\n\ndef test_decode():\n    assert acme.decode('a') == 'a'\n",
+}
+
+
+def test_edit_names_the_test_with_the_name_of_the_file_without_a_link(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(DECODING)
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("return text", "return text[1:]", "acme/_decoders.py")
+        lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
+        assert texts(lines) == ["Tests of acme/_decoders.py: tests/test_decoders.py"]
+        scratch.git("checkout", "-q", "-b", "untested")
+        scratch.git("rm", "-q", "tests/test_decoders.py")
+        scratch.git("commit", "-q", "-m", "Remove the test")
+        assert lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder) == []
+
+
+def test_edit_names_no_unlinked_test_if_several_files_have_the_name(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({**DECODING, "tools/_decoders.py": "def decode(path):\n    return path\n"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("return path", "return None", "tools/_decoders.py")
+        assert lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder) == []
+
+
 def test_changed_signature_names_callers_everywhere(space, acme):
     lines = texts(lines_before_edit(space, [edit("def send(file, connection):", "def send(file):")], acme))
     assert lines[0] == (
         "This edit changes the signature of send; "
         "it is used at acme/queue.py:5, tests/test_upload.py:5, and in this file at line 9"
+    )
+
+
+RETRY = """\
+class Retry:
+    def __init__(
+        self,
+        limit=3,
+    ):
+        self.limit = limit
+
+    def again(self):
+        return Retry(self.limit - 1)
+"""
+
+
+def test_changed_constructor_names_users_of_its_class(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    queue = "from acme.retry import Retry\n\n\ndef flush():\n    return Retry(5)\n"
+    scratch.commit({"acme/__init__.py": "", "acme/retry.py": RETRY, "acme/queue.py": queue})
+    change = edit("limit=3,\n    ):", "limit=3,\n        pause=1,\n    ):", "acme/retry.py")
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line == (
+        "This edit changes the signature of Retry.__init__; it is used at acme/queue.py:5, and in this file at line 9"
     )
 
 
@@ -256,6 +312,48 @@ def test_failing_test_names_the_decision_it_protects(space):
     assert line.startswith("tests/test_upload.py protects: Decision: A file is sent once")
     assert texts(lines_after_failure(space, "tests/test_upload.py:5: AssertionError")) == [line]
     assert lines_after_failure(space, "FAILED tests/test_other.py::test_send") == []
+
+
+LIMITS = "TRIES = 5\nSIZE = 20\n\n\ndef tries():\n    return TRIES\n"
+TEST_TRIES = "from acme.limits import tries\n\n\ndef test_tries():\n    assert tries() == 5\n"
+FAILED_TRIES = "FAILED tests/test_limits.py::test_tries - assert 10 == 5"
+
+
+@pytest.fixture
+def limits(tmp_path):
+    scratch = Scratch(tmp_path / "limits")
+    scratch.commit({"acme/__init__.py": "", "acme/limits.py": LIMITS, "tests/test_limits.py": TEST_TRIES})
+    with open_space(f"sqlite:{tmp_path}/limits.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        space.decide("Five tries", because=["acme/limits.py:1"])
+        yield scratch, space
+
+
+def test_failing_test_protects_decisions_about_definitions_it_exercises(limits):
+    scratch, space = limits
+    space.decide("Twenty files at most", because=["acme/limits.py:2"])
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line == "tests/test_limits.py protects: Decision: Five tries"
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_failing_test_names_the_decision_that_the_branch_contradicts(limits, is_read):
+    scratch, space = limits
+    scratch.git("checkout", "-q", "-b", "more-tries")
+    test = f"{TEST_TRIES}\n\ndef test_size():\n    assert True\n"
+    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10"), "tests/test_limits.py": test})
+    if is_read:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line.startswith("tests/test_limits.py protects: Decision: Five tries (this branch changed what it states: ")
+
+
+def test_failing_test_names_the_decision_that_a_merge_contradicts(limits):
+    scratch, space = limits
+    scratch.commit({"acme/limits.py": LIMITS.replace("5", "10")})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
+    assert line == "tests/test_limits.py protects: Decision: Five tries (stale)"
 
 
 @pytest.mark.parametrize(

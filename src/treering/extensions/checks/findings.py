@@ -423,7 +423,8 @@ def _governed(
         touching = checked.change.by_old_path.get(proof.path)
         before = checked.change.text(touching.old) if touching else None
         if not belief.record and touching and touching.new and proof.segment.excerpt in (before or ""):
-            return 2, (touching.change.path, _first(touching)), "It cites lines of this file, which are unchanged."
+            first, _ = _place(proof.segment, checked.change.text(touching.new) or "")
+            return 2, (touching.change.path, first), "It cites lines of this file, which are unchanged."
     return None
 
 

@@ -13,10 +13,11 @@ from treering.core.scope import ROOT
 from treering.extensions.code.links.changed_together import partners_of
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
-from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, touched_by
+from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, name_in_calls, touched_by
 from treering.extensions.coding_agents.governing import HeldRule, call_on, file_at, held_rules
 from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
+from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
@@ -24,6 +25,7 @@ from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
+from treering.verbs.file_names import passages_called
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeNeighbour, CodeStart
@@ -39,6 +41,7 @@ _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
 _TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
 """The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
+_TEST_FORMS = ("test_{}", "{}_test", "{}.test", "{}.spec", "{}Test", "{}Tests", "{}Spec")
 
 
 def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
@@ -156,9 +159,9 @@ def _code_lines(
 
 def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
     """Yield the places that use a symbol whose signature the edit changes, those in other files first."""
-    for start in _starts(source, touched.signatures[: _HOOKS.max_entries]):
-        name = start.names[0]
-        users = [one for one in code_links(call, [start], _REACH, direction="in") if one.relation != "imports"]
+    for name in touched.signatures[: _HOOKS.max_entries]:
+        starts = _starts(source, [name_in_calls(name)])
+        users = [one for one in code_links(call, starts, _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
         own = [str(line) for line in touched.lines.get(name, ())]
         parts = [f"at {_listed(places)}"] if places else []
@@ -186,9 +189,32 @@ def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mappin
         tests.sort(key=lambda one: -(1 + one.more + partners.get(one.title, 0)))
         return [one.title for one in tests]
 
-    tests = dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])])
-    name = PurePosixPath(source.title).stem
-    return sorted(tests, key=lambda path: _TEST_AFFIX.sub("", PurePosixPath(path).stem) != name)
+    linked = dict.fromkeys([*found(_starts(source, touched.symbols)), *found([CodeStart(source)])])
+    own = [path for path in linked if _bare(path) == _bare(source.title)] or _test_named_after(call, source)
+    return list(dict.fromkeys([*own, *linked]))
+
+
+def _bare(path: str) -> str:
+    """Return the name of a file or of its test: `decoders` of `_decoders.py` and `test_decoders.py`."""
+    return _TEST_AFFIX.sub("", PurePosixPath(path).stem).strip("_")
+
+
+def _test_named_after(call: Call, source: Source) -> list[str]:
+    """Return the test with the name of a file, linked or not; none if several files or tests have that name.
+
+    Tests that use a package through its top module have no link to the files behind it.
+    """
+    root, name, suffix = source.origin.partition("#")[0], _bare(source.title), PurePosixPath(source.title).suffix
+
+    def called(file: str) -> dict[str, str]:
+        heads = [one for one in passages_called(call, file, _REACH) if one.origin.startswith(f"{root}#")]
+        return {one.object_id: one.title for one in heads if PurePosixPath(one.title).name == file}
+
+    tests = {key: path for form in _TEST_FORMS for key, path in called(f"{form.format(name)}{suffix}").items()}
+    (read,) = call.engine.ledger.read([ObjectRequest(heads=tuple(tests))])
+    current = [path for key, path in tests.items() if key in read.heads and is_test_path(path)]
+    is_only_one = len(current) == 1 and len(called(PurePosixPath(source.title).name)) == 1
+    return current if name and is_only_one else []
 
 
 def _test_command(repository: Mapping[str, Any]) -> str:

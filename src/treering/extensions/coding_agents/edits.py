@@ -20,6 +20,7 @@ _PATCHES = ("command", "input", "patch")
 _HUNK = re.compile(r"^@@.*$", re.MULTILINE)
 _LAYOUT = re.compile(r"\s|,(?=\s*[)\]}])")
 _CALLED = ("function", "method", "macro")
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__construct", "constructor", "initialize"})
 _MAX_CHARS = 500_000
 """Of a file that is outlined; longer ones have no outline anyway."""
 _MAX_SYMBOLS = 3
@@ -99,9 +100,18 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines)
 
 
+def name_in_calls(qualified: str) -> str:
+    """Return the qualified name by which code calls a definition: of a constructor, its class."""
+    owner, _, name = qualified.rpartition(".")
+    is_constructor = name in _CONSTRUCTORS or name == owner.rpartition(".")[2]
+    return owner if owner and is_constructor else qualified
+
+
 def _lines_using(symbol: Symbol, file: CodeOutline) -> tuple[int, ...]:
     """Return the lines of a file, outside a symbol, that use it or a member of an unknown object with its name."""
-    names = {(OWN, _dotted(symbol)), (ANYWHERE, symbol.name), (ANYWHERE, f".{symbol.name}")}
+    called = name_in_calls(_dotted(symbol))
+    name = called.rpartition(".")[2]
+    names = {(OWN, called), (ANYWHERE, name), (ANYWHERE, f".{name}")}
     used = (line for line, text in file.uses if (use := read_use(text)) and (use.module, use.name) in names)
     return tuple(dict.fromkeys(line for line in used if not symbol.start <= line <= symbol.end))
 

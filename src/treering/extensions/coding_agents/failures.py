@@ -1,12 +1,12 @@
 """The lines shown to an agent after a failure: knowledge about it, its lines, and what a failing test protects."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from treering.core.characters import one_line
-from treering.core.evidence import Lines, Segment
+from treering.core.evidence import Definition, EvidenceRef, Lines, Segment
 from treering.core.filters import Compare
 from treering.core.objects import Activity, Knowledge, Source, title_of
 from treering.core.scope import ROOT
@@ -15,7 +15,7 @@ from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing
 from treering.extensions.coding_agents.named_places import places_named
 from treering.extensions.coding_agents.shown_lines import HookLine
-from treering.ports.ledger import Selection, head_of
+from treering.ports.ledger import ObjectRequest, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval import limits
 from treering.retrieval.index.code_names import names_in_heading
@@ -25,8 +25,10 @@ from treering.retrieval.text.languages import stem_in
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
+from treering.verbs.file_names import read_sources
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeStart
+from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.trees import notes_of_objects
 
 _HOOKS = TUNING.hooks
@@ -106,29 +108,73 @@ def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
 def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     """Yield the rules and decisions whose evidence is in a failing test, or in code that the test exercises."""
     rules = held_rules(call) if tests else []
-    refs = [(ref.source_id, ref.segment_id) for rule in rules for ref in rule.item.evidence_refs]
-    segments = call.engine.ledger.segments(refs, altered={}) if refs else {}
+    call = _on_all_branches(call)
+    refs = [ref for rule in rules for ref in rule.item.evidence_refs]
+    segments = tuple(dict.fromkeys((ref.source_id, ref.segment_id) for ref in refs))
+    (cited,) = call.engine.ledger.read([ObjectRequest(segments=segments, vanished=True)])
     for test in tests:
-        exercised = _exercised(call, test, segments)
-        found = [rule for rule in rules if rule.rests_on(exercised)]
+        words = _exercised_words(call, test, {ref.source_id for ref in refs})
+        found = [rule for rule in rules if _is_exercised(rule.item, test, words, cited.segments)]
         for line in [rule.line_for(test.source.title) for rule in found[: _HOOKS.max_entries]]:
             yield HookLine(line.key, f"{test.source.title} protects: {line.text}")
 
 
-def _exercised(
-    call: Call, test: FailedTest, segments: Mapping[tuple[str, str], Segment]
-) -> Mapping[str, frozenset[str]]:
-    """Return by source the segments that define names in a test, in the files that its file uses, and all of its own.
+def _on_all_branches(call: Call) -> Call:
+    """Return a call that also reads lines which a commit changed; the commit may not have been read."""
+    return replace(call, engine=replace(call.engine, ledger=on_all_branches(call.engine.ledger)), tree=None)
+
+
+def _exercised_words(call: Call, test: FailedTest, cited: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Return by cited file that the file of a test uses: the words of the test and of the definitions that it names.
 
     A method call names no file, so only its name and the files that the tests use are compared.
     """
-    places: dict[str, frozenset[str]] = {test.source.id: frozenset()}
     used = {one.id for one in code_links(call, [CodeStart(test.source)], Reach(ROOT), direction="out")}
-    for (source_id, part), segment in segments.items():
-        names = names_in_heading(segment.heading, getattr(segment.locator, "path", ""))
-        if source_id in used and any(name.rpartition(".")[2] in test.words for name in names):
-            places[source_id] = places.get(source_id, frozenset()) | {part}
-    return places
+    found: dict[str, frozenset[str]] = {}
+    for source in read_sources(call, sorted(used.intersection(cited))):
+        words = set(test.words)
+        for segment in source.segments:
+            lines = segment.excerpt.splitlines()
+            for one in _definitions(segment):
+                if _last_part(one.name) in test.words:
+                    words.update(re.findall(r"\w+", "\n".join(lines[one.first - 1 : one.last])))
+        found[source.id] = frozenset(words)
+    return found
+
+
+def _is_exercised(
+    item: Knowledge,
+    test: FailedTest,
+    words: Mapping[str, frozenset[str]],
+    segments: Mapping[tuple[str, str], Segment],
+) -> bool:
+    """Return whether knowledge cites the file of a test, or lines of a definition that the test exercises."""
+    for ref in item.evidence_refs:
+        segment = segments.get((ref.source_id, ref.segment_id))
+        names = _cited_names(ref, segment) if segment and ref.source_id in words else ()
+        if ref.source_id == test.source.id or any(_last_part(name) in words[ref.source_id] for name in names):
+            return True
+    return False
+
+
+def _cited_names(ref: EvidenceRef, segment: Segment) -> Sequence[str]:
+    """Return the names of the definitions that cited lines are in; of the whole segment if they are in none."""
+    first, last = ref.lines or (1, segment.excerpt.count("\n") + 1)
+    cited = [one.name for one in _definitions(segment) if one.first <= last and first <= one.last]
+    return cited or _names_of(segment)
+
+
+def _definitions(segment: Segment) -> Sequence[Definition]:
+    whole = max(len(segment.excerpt.splitlines()), 1)
+    return segment.definitions or [Definition(name=name, first=1, last=whole) for name in _names_of(segment)]
+
+
+def _names_of(segment: Segment) -> Sequence[str]:
+    return names_in_heading(segment.heading, getattr(segment.locator, "path", ""))
+
+
+def _last_part(name: str) -> str:
+    return name.replace("::", ".").rpartition(".")[2]
 
 
 def _failed_tests(call: Call, failure: str) -> Iterator[FailedTest]:
@@ -137,7 +183,10 @@ def _failed_tests(call: Call, failure: str) -> Iterator[FailedTest]:
     for path, test, line in _FAILED_AT.findall(failure):
         named.setdefault(path.removeprefix("./"), {})[test.replace("::", "."), line] = None
     for path, places in named.items():
-        if is_test_path(path) and (source := file_at(call, repository, path)):
+        if not is_test_path(path):
+            continue
+        source = file_at(call, repository, path) or file_at(_on_all_branches(call), repository, path)
+        if source:
             texts = (segment.excerpt for place in places for segment in _segments(source, *place))
             yield FailedTest(source, frozenset(word for text in texts for word in re.findall(r"\w+", text)))
 
