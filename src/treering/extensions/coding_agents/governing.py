@@ -1,8 +1,7 @@
 """The rules and decisions that are valid in a work tree, for the hooks that show them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
@@ -18,7 +17,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
 from treering.verbs.query.brief import repository_of, statement_of
-from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
+from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
@@ -109,8 +108,14 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
         if one.is_exact:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
-    cited = (rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments))
-    return [*islice(cited, _HOOKS.max_entries)]
+    cited = [rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments)]
+    return each_once(cited)[: _HOOKS.max_entries]
+
+
+def each_once(rules: Sequence[HeldRule]) -> list[HeldRule]:
+    """Leave out unconfirmed statements that an earlier one of the rules states already."""
+    again = repeated(rule.item for rule in rules)
+    return [rule for rule in rules if rule.item.id not in again]
 
 
 def _is_shown(item: Knowledge) -> bool:

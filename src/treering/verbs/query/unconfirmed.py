@@ -59,6 +59,17 @@ def all_unconfirmed(ledger: Ledger) -> list[Knowledge]:
     return [one for one in items if isinstance(one, Knowledge) and is_unconfirmed(one)]
 
 
+def repeated(items: Iterable[Knowledge]) -> set[str]:
+    """Return the ids of unconfirmed statements that an earlier one of the items states already."""
+    known, ids = set[tuple[str, ...]](), set[str]()
+    for item in items:
+        key = item.statement_key()
+        if key in known and is_unconfirmed(item):
+            ids.add(item.id)
+        known.add(key)
+    return ids
+
+
 def by_author(
     ledger: Ledger, items: Iterable[Knowledge], altered: Altered | None = None
 ) -> list[tuple[Knowledge, str]]:
