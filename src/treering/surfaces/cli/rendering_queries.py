@@ -166,6 +166,8 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
     texts = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
     rows = [(name.replace("_", " "), text) for name, text in texts.items() if text != report.title or verbose]
+    if one_line(report.title).endswith("…"):
+        rows.insert(0, ("title", report.title))  # the heading is cut
     places = [_with_fate(place, report.lost) for place in report.evidence]
     if fenced or not report.quotes:
         rows += [("based on", ", ".join(places))] if places else []
