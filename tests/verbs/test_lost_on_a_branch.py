@@ -1071,3 +1071,12 @@ def test_context_puts_decisions_of_other_branches_last_without_lines(space, repo
         [""],
     ]
     assert "not on this branch (feature)" in decisions[1].flags
+
+
+def test_warning_about_an_unread_branch_agrees_with_the_brief(space, repository):
+    repository.git("checkout", "-q", "-b", "feature")
+    repository.commit({"retry.py": FIVE})
+    report = space.query("brief")
+    (entry,) = sections(space)["Decided"]
+    assert 'this branch changed what it states: retry.py:3 is now "LIMIT = 5"' in entry
+    assert "feature was not read, so only its changes of cited lines are known" in " ".join(report.warnings)

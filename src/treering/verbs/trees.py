@@ -530,7 +530,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     if same:
         return AskedTree(_view(repository, same, here.branch), here, lookup, read_at=here.commit)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
+    unread = f"{here.branch} was not read, so only its changes of cited lines are known. Run: `treering add .`"
     if view is None:
         view = _view(repository, _leading(repository), here.branch)
     return AskedTree(view, here, lookup, (unread,), known[view.branch], known[view.branch])

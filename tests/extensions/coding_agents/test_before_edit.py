@@ -218,7 +218,7 @@ def test_edit_marks_a_stale_decision(space, acme):
     (acme / "acme/upload.py").write_text(UPLOAD.replace("connection.put(file)", "connection.put(file, again=True)"))
     space.ingest("repo", input={"path": str(acme)}, options={"worktree": True})
     (line, *_) = texts(lines_before_edit(space, [edit("def send(file", "def send(one")], acme))
-    assert line == "Decision: A file is sent once (stale)"
+    assert line == "Decision: A file is sent once (stale; acme/upload.py:1-9 changed)"
 
 
 @pytest.mark.parametrize(
