@@ -41,7 +41,8 @@ def list_(access: Access) -> None:
         waiting = space.proposals()
         ledger = space.engine.ledger
         candidates = rendering_changes.candidates_in(ledger)
-        last_answer.note_places(space.address, [one.id for one in (*waiting, *(item for item, _ in candidates.stated))])
+        places = [*(one.id for one in waiting), *(item.id for item, _ in candidates.stated)]
+        last_answer.note_places(space.address, places)
         lines = rendering_changes.render_proposals(waiting, candidates, ledger, verbose=access.verbose)
         answer(access, waiting, lines)
 
