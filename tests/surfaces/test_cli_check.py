@@ -206,6 +206,17 @@ def test_a_decision_on_lines_that_the_change_takes_away_is_stale_whichever_side_
     assert findings(shop) == before
 
 
+def test_unconfirmed_decision_is_a_warning(shop):
+    shop.done("init")
+    shop.done("add", ".")
+    proposed = ("crystallize", "--kind", "decision", "--title", "A quote is fetched three times", "--as-agent")
+    shop.done(*proposed, "--question", "How often?", "--outcome", "3", "--evidence", "src/acme/fetch.py:5")
+    change(shop, "src/acme/fetch.py", "RETRY_LIMIT = 3", "RETRY_LIMIT = 5")
+    told = shop.run("check")
+    assert told.code == 0
+    assert "src/acme/fetch.py:5: check: stale-decision: A quote is fetched three times\n    Not confirmed." in told.out
+
+
 @pytest.mark.parametrize("because", ["src/acme/fetch.py:5", '"RETRY_LIMIT = 3"'])
 @pytest.mark.parametrize(
     ("before", "after", "rules"),

@@ -70,10 +70,29 @@ def test_review_list_names_statements_of_agents_before_rules_of_files(stage: Sta
     stage.done("add", ".")
     said = ("crystallize", "--kind", "decision", "--title", "Three tries", "--question", "How many?", "--as-agent")
     stage.done(*said, "--outcome", "3", "--evidence", "a.py:1")
-    first, stated, read = stage.done("review", "list").out.splitlines()
+    first, stated, hint, read = stage.done("review", "list").out.splitlines()
     assert first == "1 statement to confirm with `treering crystallize --mode promote ID`:"
-    assert stated.strip().startswith("Three tries (recorded by an agent on ")
+    assert stated.startswith("1  Three tries (recorded by an agent on ")
+    assert hint == "Show all of a statement with: treering show 1"
     assert read.startswith("1 other candidate to confirm with")
+
+
+def test_numbers_of_statements_follow_those_of_patches(waiting: tuple[Stage, str]) -> None:
+    stage, _ = waiting
+    stage.write({"a.py": "LIMIT = 3\n"})
+    stage.done("add", ".")
+    title = f"Three tries, because {'the server is slow, ' * 20}and so on"
+    said = ("crystallize", "--kind", "decision", "--title", title, "--question", "How many?", "--outcome", "3")
+    stage.done(*said, "--evidence", "a.py:1")
+    out = stage.done("review", "list").out
+    assert "Show all of a statement with: treering show 2" in out
+    assert title not in out
+    assert "and so on" in stage.done("show", "2").out
+    stage.done("review", "list")
+    told = stage.run("review", "show", "2")
+    assert "To show a statement: `treering show ID`." in told.err
+    stage.done("review", "list")
+    assert "Confirmed" in stage.done("crystallize", "--mode", "promote", "2").out
 
 
 def test_rejected_it_changes_nothing(waiting: tuple[Stage, str]) -> None:

@@ -116,7 +116,7 @@ def test_receipt_names_candidates_and_replacements(ask):
     assert f"Recorded {identity} as a candidate" in made.text
     assert "To confirm it with evidence: mode promote, if the user agrees; the user: treering review list." in made.text
 
-    ask("crystallize", mode="promote", ids=[identity])
+    assert ask("crystallize", mode="promote", ids=[identity]).text.startswith(f"Confirmed {identity} (patch:")
     replaced = ask(
         "crystallize", mode="supersede", id=identity, **{**DECISION, "outcome": "Twice"}, because="retry.py:3"
     )

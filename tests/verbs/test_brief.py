@@ -362,3 +362,15 @@ def test_preferences_have_their_own_section_and_give_way_to_rules(space):
         decide(space, title, note(space, title), kind="preference", payload={"statement": title})
     assert {name: len(entries) for name, entries in sections(brief(space)).items()} == {"Rules": 1, "Preferred": 4}
     assert list(sections(brief(space, max_tokens=60))) == ["Rules"]
+
+
+def test_brief_shows_a_statement_that_was_proposed_again_once(space):
+    quote = note(space, "Never on Fridays.")
+    again = {"question": "When?", "outcome": "Deploys never happen on Fridays", "rationale": "again"}
+    first = decide(space, "Deploys never happen on Fridays", quote, status="candidate")
+    decide(space, "Deploys never happen on Fridays", quote, status="candidate", payload=again)
+    report = brief(space)
+    assert len(sections(report)["Stated"]) == 1
+    assert "Confirm   2 decisions wait for confirmation: treering review list" in report.lines
+    space.crystallize("promote", input={"ids": [first]})
+    assert list(sections(brief(space))) == ["Decided"]

@@ -130,6 +130,16 @@ class TestKnowledge:
         assert two.possible_duplicates == one.ids
         assert len(all_of(space, "knowledge")) == 2
 
+    def test_the_same_title_and_outcome_is_the_first_possible_duplicate(self, space):
+        outcome = {"question": "How long may one request take?", "outcome": "Five seconds"}
+        again = {**outcome, "rationale": "Said again, in many words that have nothing to do with the decision itself."}
+        like = {**again, "outcome": "Ten seconds"}
+        given = {"kind": "decision", "title": "Timeout"}
+        (near, same, report) = (
+            space.crystallize("knowledge", input={**given, "payload": payload}) for payload in (like, outcome, again)
+        )
+        assert report.possible_duplicates == (*same.ids, *near.ids)
+
     def test_near_duplicates_of_another_scope_stay_unseen(self, space):
         rule = {"kind": "constraint", "title": "Locks"}
         for scope, words in (("/a", "never wait for a lock in a handler"), ("/b", "never wait for a lock in handlers")):

@@ -1056,3 +1056,27 @@ def test_place_in_two_passages_is_current_on_branches_that_change_other_lines(sp
     assert len(report.staled) == 1
     switch(repository, "feature")
     assert "First comes before second" in sections(space)["Decided"]
+
+
+def test_context_puts_decisions_of_other_branches_last_without_lines(space, repository):
+    branch(space, repository, "feature", {"retry.py": FIVE})
+    space.decide("A call is tried five times", because=["retry.py:3"])
+    switch(repository, "main")
+    pack = space.query("context", input={"task": "Let a call be tried five times"}).pack
+    decisions = [item for item in pack.items if item.kind == "decision"]
+    assert [item.title for item in decisions] == ["A call is tried three times", "A call is tried five times"]
+    places = {one.mark: one.place for one in pack.citations}
+    assert [[places[mark].partition(" ")[0] for mark in one.citations] for one in decisions] == [
+        ["retry.py#L3-L3"],
+        [""],
+    ]
+    assert "not on this branch (feature)" in decisions[1].flags
+
+
+def test_warning_about_an_unread_branch_agrees_with_the_brief(space, repository):
+    repository.git("checkout", "-q", "-b", "feature")
+    repository.commit({"retry.py": FIVE})
+    report = space.query("brief")
+    (entry,) = sections(space)["Decided"]
+    assert 'this branch changed what it states: retry.py:3 is now "LIMIT = 5"' in entry
+    assert "feature was not read, so only its changes of cited lines are known" in " ".join(report.warnings)

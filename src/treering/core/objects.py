@@ -279,6 +279,13 @@ class Knowledge(_Object):
         payload = self.payload.model_dump(mode="json")
         return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
 
+    def statement_key(self) -> tuple[str, ...]:
+        """Return scope, kind and normalized title and statement: equal if only reasons and evidence may differ."""
+        match self.payload:
+            case Decision(outcome=said) | Constraint(rule=said) | Preference(statement=said):
+                return self.scope, self.kind, normalise_text(self.title), normalise_text(said)
+        return self.scope, self.kind, self.duplicate_key()
+
     @property
     def was_active(self) -> bool:
         """Whether it is or was active, because candidates can also become contested or stale."""

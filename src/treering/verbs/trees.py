@@ -425,7 +425,7 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
     new = {one.id: one for one in read.objects.values() if isinstance(one, Knowledge) and is_current(one)}
     first = AskedTree(replace(tree.view, branch=tree.view.leading, name=tree.view.leading, changed={}))
     here, on_first = (
-        {one for one, note in _notes_of_evidence(each, ledger, new.values())[0].items() if not _is_elsewhere(note)}
+        {one for one, note in _notes_of_evidence(each, ledger, new.values())[0].items() if not is_elsewhere(note)}
         for each in (tree, first)
     )
     here -= on_first
@@ -438,7 +438,8 @@ def text_of(data: bytes) -> str:
     return redact(data.decode("utf-8", "replace").replace("\r\n", "\n")).text
 
 
-def _is_elsewhere(note: str) -> bool:
+def is_elsewhere(note: str) -> bool:
+    """Return whether a note states that something is only on other branches, or in no tree."""
     return note.startswith((_ELSEWHERE, _NOWHERE))
 
 
@@ -529,7 +530,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     if same:
         return AskedTree(_view(repository, same, here.branch), here, lookup, read_at=here.commit)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
-    unread = f"{here.branch} was not read, so its own changes are unknown. Run: `treering add .`"
+    unread = f"{here.branch} was not read, so only its changes of cited lines are known. Run: `treering add .`"
     if view is None:
         view = _view(repository, _leading(repository), here.branch)
     return AskedTree(view, here, lookup, (unread,), known[view.branch], known[view.branch])

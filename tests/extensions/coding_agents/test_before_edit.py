@@ -274,7 +274,7 @@ def test_edit_marks_a_stale_decision(space, acme):
     (acme / "acme/upload.py").write_text(UPLOAD.replace("connection.put(file)", "connection.put(file, again=True)"))
     space.ingest("repo", input={"path": str(acme)}, options={"worktree": True})
     (line, *_) = texts(lines_before_edit(space, [edit("def send(file", "def send(one")], acme))
-    assert line == "Decision: A file is sent once (stale)"
+    assert line == "Decision: A file is sent once (stale; acme/upload.py:1-9 changed)"
 
 
 @pytest.mark.parametrize(
@@ -405,3 +405,12 @@ def test_edits_of_every_client_are_understood(acme, tool_input):
     (found,) = file_edits({"cwd": str(acme), "tool_input": tool_input}, acme)
     assert found.path == "acme/upload.py"
     assert touched_by(found, acme) == TouchedSymbols(("send",), ("send",), {"send": (9,)})
+
+
+def test_edit_shows_a_decision_that_was_proposed_again_once(space, acme):
+    again = {"question": "How often?", "outcome": "A file is sent once", "rationale": "again"}
+    place = evidence_at(space, "send connection put")
+    decide(space, "A file is sent once", place)
+    decide(space, "A file is sent once", place, status="candidate", payload=again)
+    lines = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
+    assert [line for line in lines if "again" in line or "A file is sent once" in line] == lines[:1]

@@ -209,7 +209,7 @@ def require_proposed(record: PatchRecord) -> None:
     if record.status != "proposed":
         raise Conflict(
             f"{record.id} is {record.status}, not proposed.",
-            hint="Only a proposed patch can be approved or rejected.",
+            hint="Only a proposed patch can be shown, approved or rejected. To show a statement: `treering show ID`.",
             details={"id": record.id, "status": record.status},
         )
 

@@ -16,7 +16,9 @@ def add_checking(app: Typer) -> None:
 
 def check(
     access: Access,
-    base: Annotated[str, Option("--base", metavar="REVISION", help="The target branch of the change.")] = "main",
+    base: Annotated[
+        str, Option("--base", metavar="REVISION", help="The target branch; without main, master.")
+    ] = "main",
     head: Annotated[str, Option("--head", metavar="REVISION", help="The last commit of the change.")] = "HEAD",
     worktree: Annotated[bool, Option("--worktree", help="Also check uncommitted changes of the work tree.")] = False,
     form: Annotated[

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from treering.core.characters import named, one_line
 from treering.core.evidence import Segment, find_lines
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
@@ -35,6 +37,7 @@ from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
 from treering.verbs.ingest.segments import places_now
 from treering.verbs.query.branch_edits import reason_of
+from treering.verbs.query.unconfirmed import is_unconfirmed
 
 if TYPE_CHECKING:
     from treering.extensions.wiki.kept_wikis import CitingPage
@@ -83,6 +86,11 @@ class CheckFinding(Value):
     """The command that fixes it or shows details, or "" if there is nothing to do."""
     id: str = ""
     """The id of the object in the space, or ""."""
+    confirmed: bool = Field(
+        default=True,
+        exclude_if=lambda confirmed: confirmed,
+        description="False for a statement of a person or agent that was not confirmed. It never fails the check.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +188,13 @@ def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFind
     ]
     governing = sorted(_governing(checked), key=lambda one: (one[0], _order(one[1])))
     notes = [one for _, one in governing[:_MOST_NOTES]]
-    return sorted({_key(one): one for one in findings}.values(), key=_order) + notes
+    found = sorted({_key(one): one for one in findings}.values(), key=_order) + notes
+    waiting = {belief.id for belief in checked.beliefs if not belief.record and is_unconfirmed(belief.item)}
+    return [_unconfirmed(one) if one.id and one.id in waiting else one for one in found]
+
+
+def _unconfirmed(one: CheckFinding) -> CheckFinding:
+    return one.model_copy(update={"confirmed": False, "reason": f"Not confirmed. {one.reason}"})
 
 
 def _order(one: CheckFinding) -> tuple[object, ...]:

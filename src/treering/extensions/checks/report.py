@@ -165,7 +165,7 @@ def _fail_on(given: str, config: CheckConfig) -> tuple[str, ...]:
 
 
 def _leveled(one: CheckFinding, failing: Sequence[str]) -> CheckFinding:
-    return one.model_copy(update={"level": "error"}) if one.rule in failing else one
+    return one.model_copy(update={"level": "error"}) if one.rule in failing and one.confirmed else one
 
 
 def _everywhere(own: Sequence[Belief]) -> Mapping[str, int]:

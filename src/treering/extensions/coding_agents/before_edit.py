@@ -14,7 +14,14 @@ from treering.extensions.code.links.changed_together import partners_of
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, name_in_calls, touched_by
-from treering.extensions.coding_agents.governing import HeldRule, call_on, file_at, held_rules
+from treering.extensions.coding_agents.governing import (
+    HeldRule,
+    call_on,
+    each_once,
+    file_at,
+    held_rules,
+    with_lost_lines,
+)
 from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest
@@ -56,18 +63,18 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        governing = _governing(rules, edit, source, touched)
+        governing = _governing(call, rules, edit, source, touched)
         lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    everywhere = islice(filter(_is_everywhere, rules), _HOOKS.max_entries)
+    everywhere = each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries]
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
 
 
 def _governing(
-    rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
+    call: Call, rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
 ) -> list[tuple[HeldRule, HookLine]]:
     """Return knowledge with its lines: confirmed, then unconfirmed, then only in files.
 
@@ -90,7 +97,9 @@ def _governing(
 
     near = [(_doubt(rule), far, rule) for rule in rules if (far := distance(rule)) < _UNRELATED]
     near.sort(key=lambda one: one[:2])
-    return [(rule, rule.line_for(edit.path if far <= _OF_FILE else "edit")) for _, far, rule in near]
+    far_of = {rule.item.id: far for _, far, rule in near}
+    shown = [with_lost_lines(call, rule) for rule in each_once([rule for _, _, rule in near])]
+    return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
 
 
 def _doubt(rule: HeldRule) -> int:

@@ -1,8 +1,7 @@
 """The rules and decisions that are valid in a work tree, for the hooks that show them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
@@ -16,11 +15,12 @@ from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
+from treering.verbs.evidence.cited import lost_places
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
 from treering.verbs.query.brief import repository_of, statement_of
-from treering.verbs.query.unconfirmed import by_author, is_unconfirmed
+from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
 from treering.verbs.reading import time_of
-from treering.verbs.scoped_ledger import ReadingLedger
+from treering.verbs.scoped_ledger import ReadingLedger, on_all_branches
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
 
 _HOOKS = TUNING.hooks
@@ -29,6 +29,8 @@ _KINDS = ("constraint", "preference", "decision", "procedure")
 _STATED_IN_FILES = ("constraint", "decision")
 """Kinds of which candidates are shown, too, if a file of the repository states them."""
 _MAX_KNOWLEDGE = 2_000
+_MAX_LOST = 2
+"""Places of a stale rule that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,22 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
         if one.is_exact:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
-    cited = (rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments))
-    return [*islice(cited, _HOOKS.max_entries)]
+    cited = [rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments)]
+    return each_once(cited)[: _HOOKS.max_entries]
+
+
+def with_lost_lines(call: Call, rule: HeldRule) -> HeldRule:
+    """Return a stale rule with the places that it was based on and their state; any other rule as it is."""
+    if rule.item.status != "stale":
+        return rule
+    lost = lost_places(on_all_branches(call.engine.ledger), rule.item, call.tree.view if call.tree else None)
+    return replace(rule, note=", ".join(lost[:_MAX_LOST]))
+
+
+def each_once(rules: Sequence[HeldRule]) -> list[HeldRule]:
+    """Leave out unconfirmed statements that an earlier one of the rules states already."""
+    again = repeated(rule.item for rule in rules)
+    return [rule for rule in rules if rule.item.id not in again]
 
 
 def _is_shown(item: Knowledge) -> bool:

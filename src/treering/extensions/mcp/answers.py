@@ -278,6 +278,8 @@ def _written(report: WriteReport) -> str:
         done.setdefault(one.id, _OUTCOMES.get(one.outcome, one.outcome))
     if report.mode == "supersede":
         done = {identity: "replaced" if what == "changed" else what for identity, what in done.items()}
+    if report.mode == "promote":
+        done = {identity: "confirmed" if what == "changed" else what for identity, what in done.items()}
     places = ", ".join(label(one.short_place) for one in report.evidence)
     if report.status == "proposed":
         parts = [f"Waiting for review: {report.patch_id}."]

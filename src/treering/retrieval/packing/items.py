@@ -74,6 +74,12 @@ def with_line(draft: UnnumberedItem, line: str) -> UnnumberedItem:
     return replace(draft, item=draft.item.model_copy(update={"text": text}))
 
 
+def without_lines(draft: UnnumberedItem) -> UnnumberedItem:
+    """Return an item that cites files as a whole."""
+    places = (one.model_copy(update={"place": ""}) if "#L" in one.place else one for one in draft.places)
+    return replace(draft, places=tuple(places))
+
+
 def _without_alternatives(item: Object, titles: Sequence[str]) -> Object:
     if not titles or not isinstance(item, Knowledge) or not isinstance(item.payload, Decision):
         return item

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -197,15 +198,24 @@ def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Inden
         yield from _fields(change)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Candidates to confirm."""
+
+    stated: Sequence[tuple[Knowledge, str]]
+    """Statements of people and agents, each with its author and day in words."""
+    read: Sequence[Knowledge]
+    """Statements of files."""
+
+
 def render_proposals(
-    records: Sequence[PatchRecord], ledger: Ledger, *, verbose: bool = False
+    records: Sequence[PatchRecord], candidates: Candidates, ledger: Ledger, *, verbose: bool = False
 ) -> Iterator[IndentedLine]:
-    """Show the patches that wait for review, numbered, and the commands that decide about them."""
-    stated, read = _candidates(ledger)
+    """Show the patches that wait for review and statements to confirm, numbered, and the commands for them."""
     if not records:
-        if not stated:
+        if not candidates.stated:
             yield line("Nothing is waiting for review.")
-        yield from _render_candidates(ledger, stated, read)
+        yield from _render_candidates(candidates, 1)
         return
     for number, record in enumerate(records, start=1):
         what = receipts.titles_of_patch(ledger, record)
@@ -216,28 +226,29 @@ def render_proposals(
         if verbose:
             yield line((record.id, "dim"), indent=3)
     yield line("Decide with: treering review show 1, treering review apply 1, treering review reject 1")
-    yield from _render_candidates(ledger, stated, ())
+    yield from _render_candidates(replace(candidates, read=()), len(records) + 1)
 
 
-def _candidates(ledger: Ledger) -> tuple[list[Knowledge], list[Knowledge]]:
-    """Return statements of people and agents to confirm, and candidates of files, except facts, which need none."""
+def candidates_in(ledger: Ledger) -> Candidates:
+    """Return the candidates to confirm; facts from files need no confirmation."""
     where = Compare("status", "eq", "candidate")
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
     candidates = [one for one in items if isinstance(one, Knowledge) and not (one.kind == "fact" and one.is_only_read)]
-    stated = [one for one in candidates if is_unconfirmed(one)]
-    return stated, [one for one in candidates if not is_unconfirmed(one)]
+    stated = by_author(ledger, filter(is_unconfirmed, candidates))
+    return Candidates(stated, [one for one in candidates if not is_unconfirmed(one)])
 
 
-def _render_candidates(
-    ledger: Ledger, stated: Sequence[Knowledge], read: Sequence[Knowledge]
-) -> Iterator[IndentedLine]:
+def _render_candidates(candidates: Candidates, first: int) -> Iterator[IndentedLine]:
+    stated, read = candidates.stated, candidates.read
     if stated:
         yield line(f"{counted_things(len(stated), 'statement')} to confirm with {_PROMOTE}:")
-    for item, author in by_author(ledger, stated)[:_MAX_PER_OUTCOME]:
+    for number, (item, author) in enumerate(stated[:_MAX_PER_OUTCOME], start=first):
         text = f"{one_line(title_of(item), most=_NAME_CHARS)} ({author})"
-        yield line(text, (f"  {short_id(item.id)}", "dim"), indent=2)
+        yield line(f"{number}  ", text, (f"  {short_id(item.id)}", "dim"))
     if len(stated) > _MAX_PER_OUTCOME:
         yield line(f"and {len(stated) - _MAX_PER_OUTCOME} more", indent=2)
+    if stated:
+        yield line(f"Show all of a statement with: treering show {first}")
     if read:
         names = [f"{label(title_of(one))} {short_id(one.id)}" for one in read[: -_MAX_NAMES - 1 : -1]]
         more = f"; and {len(read) - _MAX_NAMES} more" if len(read) > _MAX_NAMES else ""

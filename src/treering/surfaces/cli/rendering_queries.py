@@ -166,6 +166,8 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     hidden = _SHOWN_APART if verbose else _SHOWN_APART | _INTERNAL
     texts = {name: text for name, value in fields.items() if name not in hidden and (text := _value(value))}
     rows = [(name.replace("_", " "), text) for name, text in texts.items() if text != report.title or verbose]
+    if one_line(report.title).endswith("…"):
+        rows.insert(0, ("title", report.title))  # the heading is cut
     places = [_with_fate(place, report.lost) for place in report.evidence]
     if fenced or not report.quotes:
         rows += [("based on", ", ".join(places))] if places else []
@@ -280,7 +282,7 @@ def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
 def _pack_item(item: PackItem, places: Sequence[str], *, verbose: bool) -> Iterator[IndentedLine]:
     state = "" if item.status in USUAL else f" ({item.status})"
     is_doubted = item.trust == "low"
-    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust and (verbose or is_doubted) else ""
+    trust = f"  (trust: {item.trust}, {item.author})" if item.trust and (verbose or is_doubted) else ""
     yield line((one_line(_without_repetition(item.title)), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
     yield from _flags(item.flags)

@@ -68,14 +68,16 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 
 
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
-    """Return the ids of knowledge with nearly the same words. They are only reported: likeness proves nothing."""
+    """Return the ids of knowledge with nearly the same words, the same statement first.
+
+    They are only reported: likeness proves nothing.
+    """
     text_of = call.engine.lookup.text_of
     key, words = item.duplicate_key(), text_of(item)
-    return tuple(
-        other.id
-        for other in _with_same_words(call, item.kind, words)
-        if other.duplicate_key() != key and _likeness(words, text_of(other)) >= _MIN_LIKENESS
-    )
+    others = [one for one in _with_same_words(call, item.kind, words) if one.duplicate_key() != key]
+    same = [one for one in others if one.status in _CURRENT and one.statement_key() == item.statement_key()]
+    alike = [one for one in others if one not in same and _likeness(words, text_of(one)) >= _MIN_LIKENESS]
+    return tuple(one.id for one in (*same, *alike))
 
 
 def is_recorded(call: Call, item: Knowledge, text: str) -> bool:

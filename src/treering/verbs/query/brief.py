@@ -27,7 +27,14 @@ from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_o
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
 from treering.verbs.query.last_session import ended, is_session, last_conversation, recalled
-from treering.verbs.query.unconfirmed import KINDS, UNCONFIRMED, by_author, is_unconfirmed, waiting_in_words
+from treering.verbs.query.unconfirmed import (
+    KINDS,
+    UNCONFIRMED,
+    by_author,
+    is_unconfirmed,
+    repeated,
+    waiting_in_words,
+)
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
@@ -123,7 +130,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, reasons),
-        _stated(call.engine.ledger, to_confirm, altered),
+        _stated(call.engine.ledger, to_confirm, held, altered),
         _contested(call, groups, altered),
         _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
         _section("Stale", stale, reasons),
@@ -300,9 +307,12 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     return f"{statement_of(item)} ({doubt}){why}"
 
 
-def _stated(ledger: Ledger, items: Sequence[Knowledge], altered: Altered) -> BriefSection:
+def _stated(ledger: Ledger, items: Sequence[Knowledge], held: Sequence[Knowledge], altered: Altered) -> BriefSection:
+    """Return the unconfirmed statements, each once, without those that are among the `held` ones."""
     stated = by_author(ledger, items, altered)
-    return _section("Stated", [item for item, _ in stated], {item.id: doubt for item, doubt in stated})
+    again = repeated([*held, *(item for item, _ in stated)])
+    shown = [item for item, _ in stated if item.id not in again]
+    return _section("Stated", shown, {item.id: doubt for item, doubt in stated})
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:

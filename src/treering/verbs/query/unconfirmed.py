@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from treering.core.audit import AuditEvent
 from treering.core.counting import counted_things
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare
@@ -22,6 +23,8 @@ UNCONFIRMED = And(
 """Selects the statements, and candidates that `is_unconfirmed` leaves out."""
 _NOUNS = {"constraint": "rule"}
 _PERSON = "user"
+_PROGRAMS = ("agent", "import")
+"""Channels that may change the words of knowledge. Adapters only update where its lines are."""
 
 
 def is_unconfirmed(item: Knowledge) -> bool:
@@ -38,10 +41,33 @@ def is_unconfirmed(item: Knowledge) -> bool:
     )
 
 
+def is_confirmed(events: Iterable[AuditEvent]) -> bool:
+    """Return whether the user made knowledge active, and no program has changed it since. `events`: all about it."""
+    confirmed = False
+    for event in events:
+        before, after = ((one or {}).get("status") for one in (event.before, event.after))
+        if event.channel == _PERSON and after == "active" != before:
+            confirmed = True
+        elif event.event_type == "updated" and event.channel in _PROGRAMS:
+            confirmed = False
+    return confirmed
+
+
 def all_unconfirmed(ledger: Ledger) -> list[Knowledge]:
     """Return the unconfirmed statements of a space."""
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=UNCONFIRMED), altered={})
     return [one for one in items if isinstance(one, Knowledge) and is_unconfirmed(one)]
+
+
+def repeated(items: Iterable[Knowledge]) -> set[str]:
+    """Return the ids of unconfirmed statements that an earlier one of the items states already."""
+    known, ids = set[tuple[str, ...]](), set[str]()
+    for item in items:
+        key = item.statement_key()
+        if key in known and is_unconfirmed(item):
+            ids.add(item.id)
+        known.add(key)
+    return ids
 
 
 def by_author(

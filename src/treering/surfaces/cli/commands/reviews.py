@@ -34,13 +34,16 @@ def add_reviews(app: Typer) -> None:
 
 
 def list_(access: Access) -> None:
-    """List the patches waiting for review, newest first."""
+    """List the patches waiting for review, newest first, and statements to confirm."""
     from treering.surfaces.cli import last_answer
 
     with opened(access) as space:
         waiting = space.proposals()
-        last_answer.note_places(space.address, [one.id for one in waiting])
-        lines = rendering_changes.render_proposals(waiting, space.engine.ledger, verbose=access.verbose)
+        ledger = space.engine.ledger
+        candidates = rendering_changes.candidates_in(ledger)
+        places = [*(one.id for one in waiting), *(item.id for item, _ in candidates.stated)]
+        last_answer.note_places(space.address, places)
+        lines = rendering_changes.render_proposals(waiting, candidates, ledger, verbose=access.verbose)
         answer(access, waiting, lines)
 
 
