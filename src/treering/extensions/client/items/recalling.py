@@ -377,7 +377,7 @@ def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -
             break
     items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
     memories = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
-    return _marked(engine, items, replaced_memories(engine, memories))
+    return _marked(engine, items, replaced_memories(engine, memories, compared=len(memories)))
 
 
 def _cosine(fused: Fused) -> float | None:
