@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import client_parts
 import pytest
 
@@ -127,5 +129,5 @@ def test_a_higher_threshold_never_returns_more():
             set(client_parts.texts(client.retrieve(question, profile=with_threshold(0.05 * n)))) for n in range(21)
         ]
         default = set(client_parts.texts(client.retrieve(question)))
-    assert all(higher <= lower for lower, higher in zip(found, found[1:], strict=False))
+    assert all(higher <= lower for lower, higher in pairwise(found))
     assert default == found[14]
