@@ -10,7 +10,7 @@ from treering.extensions.discussions.making import MakingReport
 from treering.extensions.discussions.rendering import render_made
 from treering.ports.ledger import Selection
 from treering.verbs.ingest.turns import Message
-from treering.verbs.lint.erasure import Target
+from treering.verbs.lint.erasure import ErasureTarget
 
 WORDS = (
     ("Ada", "We decided to launch the lamp on 3 June."),
@@ -394,8 +394,8 @@ def test_several_hits_of_a_discussion_are_erased_together(kept):
 def test_erasure_targets_name_the_messages_that_go(kept):
     (hit,) = kept.json("search", "walnut is too expensive", "-n", "1")["hits"]
     with treering.open() as space:
-        message = str(Target.of(space.engine, f"{hit['source_id']} {hit['segment_id']}"))
-        whole = str(Target.of(space.engine, hit["source_id"]))
+        message = str(ErasureTarget.of(space.engine, f"{hit['source_id']} {hit['segment_id']}"))
+        whole = str(ErasureTarget.of(space.engine, hit["source_id"]))
     assert message.startswith('message 1 of "Discussion lamp" (src:')
     assert whole.endswith(") with 1 message")
 

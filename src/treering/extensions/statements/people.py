@@ -79,12 +79,18 @@ class Person:
     def warnings(self) -> tuple[str, ...]:
         """Notes on missing parts."""
         longer = self.left_out - self.minor
-        fit = f"{counted_things(longer, 'more statement')} did not fit; allow more tokens to see them."
-        minor = f"{counted_things(self.minor, 'less important older statement')} left out; a search finds them."
+        fit = (
+            f"{counted_things(longer, 'more statement')} did not fit; allow more tokens to see them." if longer else ""
+        )
+        minor = (
+            f"{counted_things(self.minor, 'less important older statement')} left out; a search finds them."
+            if self.minor
+            else ""
+        )
         unread = (
             f"Only {MAX_CONVERSATIONS} conversations were read; name a scope to read others." if self.unread else ""
         )
-        return tuple(filter(None, (longer and fit, self.minor and minor, unread)))
+        return tuple(filter(None, (fit, minor, unread)))
 
     def __str__(self) -> str:
         return by_section((line.section, str(line)) for line in self.lines)

@@ -141,14 +141,14 @@ EraseTurns = Callable[[Engine, Sequence[Source], Collection[int], str], ErasureR
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ErasureTarget:
     """An object to erase, or a single turn of a conversation."""
 
     item: Object
     turn: int | None = None
 
     @classmethod
-    def of(cls, engine: Engine, text: str) -> "Target":
+    def of(cls, engine: Engine, text: str) -> "ErasureTarget":
         """Return the target of an id or a hit. Raises as `place_given`; `NotFound` if the hit is gone."""
         identity, segment_id = place_given(engine, text)
         item = engine.ledger.get(identity)
@@ -173,13 +173,13 @@ def _turns(item: Object) -> set[int]:
 
 
 def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
-    targets = [Target.of(call.engine, one) for one in given.ids]
+    targets = [ErasureTarget.of(call.engine, one) for one in given.ids]
     if any(target.turn is not None for target in targets):
         return _erase_turns(call.engine, targets, options.reason)
     return erase(call.engine, [target.item.id for target in targets], reason=options.reason)
 
 
-def _erase_turns(engine: Engine, targets: Sequence[Target], reason: str) -> ErasureReceipt:
+def _erase_turns(engine: Engine, targets: Sequence[ErasureTarget], reason: str) -> ErasureReceipt:
     """Erase single turns. Raises `InvalidInput` if other content would be erased with them."""
     turns = {target.turn for target in targets if target.turn is not None}
     sources = [target.item for target in targets if isinstance(target.item, Source) and target.turn is not None]

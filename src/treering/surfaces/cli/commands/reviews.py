@@ -104,11 +104,11 @@ def erase(
     Of a hit in a discussion, only the message is erased. This cannot be undone.
     The audit log retains the fact and hashes.
     """
-    from treering.verbs.lint.erasure import ERASE, Target
+    from treering.verbs.lint.erasure import ERASE, ErasureTarget
 
     with opened(access, writing) as space:
         named = [_id_to_erase(space, one) for one in ids]
-        targets = dict.fromkeys(str(Target.of(space.engine, one)) for one in named)
+        targets = dict.fromkeys(str(ErasureTarget.of(space.engine, one)) for one in named)
         confirm_destroying(ERASE, "; ".join(targets), sure=yes)
         receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
