@@ -169,6 +169,8 @@ class Extension:
     """A function from a call and a name to a view of it, such as of a person (`verbs.named_views.FindView`)."""
     on_erased: str = ""
     """A function called with an engine after content was erased, which drops its copies in memory."""
+    erase_turns: str = ""
+    """A function that erases turns of the extension's conversations (`verbs.lint.erasure.EraseTurns`)."""
     own_files: str = ""
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""

@@ -8,7 +8,9 @@ from treering.core.errors import Unavailable
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
 from treering.extensions.discussions.making import MakingReport
 from treering.extensions.discussions.rendering import render_made
+from treering.ports.ledger import Selection
 from treering.verbs.ingest.turns import Message
+from treering.verbs.lint.erasure import ErasureTarget
 
 WORDS = (
     ("Ada", "We decided to launch the lamp on 3 June."),
@@ -367,6 +369,45 @@ def test_erasing_wants_a_yes_and_proves_itself(kept):
     assert "Add --yes." in told.err
     told = kept.done("discussion", "delete", "lamp", "1", "--erase", "--yes")
     assert "full text: nothing left" in told.out
+
+
+def test_erasing_a_hit_erases_only_its_message(kept):
+    kept.done("search", "walnut is too expensive", "-n", "1")
+    told = kept.done("erase", "1", "--yes", "--reason", "Asked by Ben")
+    assert "full text: nothing left" in told.out
+    shown = kept.done("discussion", "show", "lamp", "--messages", "8").out
+    assert "walnut" not in shown
+    assert "1  (deleted)" in shown
+    assert all(words in shown for at, (_, words) in enumerate(WORDS) if at != 1)
+    with treering.open() as space:
+        assert not [one for one in space.engine.ledger.select(Selection(descend=True)) if "walnut" in str(one)]
+        assert "Asked by Ben" in {event.reason for event in space.log()}
+
+
+def test_several_hits_of_a_discussion_are_erased_together(kept):
+    kept.done("search", "walnut, and the manual", "-n", "2")
+    kept.done("erase", "1", "2", "--yes")
+    shown = kept.done("discussion", "show", "lamp", "--messages", "8").out
+    assert shown.count("(deleted)") == 2
+
+
+def test_erasure_targets_name_the_messages_that_go(kept):
+    (hit,) = kept.json("search", "walnut is too expensive", "-n", "1")["hits"]
+    with treering.open() as space:
+        message = str(ErasureTarget.of(space.engine, f"{hit['source_id']} {hit['segment_id']}"))
+        whole = str(ErasureTarget.of(space.engine, hit["source_id"]))
+    assert message.startswith('message 1 of "Discussion lamp" (src:')
+    assert whole.endswith(") with 1 message")
+
+
+def test_a_hit_in_a_chat_export_is_not_erased_with_other_messages(desk):
+    desk.done("add", "export.json")
+    desk.done("search", "walnut is too expensive", "-n", "1")
+    told = desk.run("erase", "1", "--yes")
+    assert told.code == 2
+    assert "1 other message would be erased with it" in told.err
+    whole = told.err.partition("treering erase ")[2].strip()
+    desk.done("erase", whole, "--yes")
 
 
 @pytest.mark.parametrize("positions", [("8",), ("0", "99")])

@@ -78,11 +78,21 @@ def place_named(engine: Engine, text: str) -> tuple[str, str]:
     return id_named(engine, given), ""
 
 
-def id_given(engine: Engine, text: str) -> str:
-    """Return the id that a text is, shortens, or numbers in an answer. Raises as `id_named`; titles are no ids."""
+def place_given(engine: Engine, text: str) -> tuple[str, str]:
+    """Return the ids of the object and, if any, of the segment that a text gives, shortens or numbers in an answer.
+
+    Raises as `id_named`; titles are no ids.
+    """
     given = place_numbered(text, engine.places_of).strip()
-    first = given.partition(" ")[0]
-    return full_id(engine.ledger, first if is_object(first) or is_short_id(first) else given)
+    first, _, segment = given.partition(" ")
+    if is_object(first) or is_short_id(first):
+        return full_id(engine.ledger, first), segment
+    return full_id(engine.ledger, given), ""
+
+
+def id_given(engine: Engine, text: str) -> str:
+    """Return the id of the object that a text gives (`place_given`)."""
+    return place_given(engine, text)[0]
 
 
 def titled(

@@ -168,3 +168,14 @@ def test_change_stored_by_a_model_replaces_what_the_program_stored(user_id):
             return [(one.content[:9], bool(one.replaced_by)) for one in await client.retrieve("laptop budget")]
 
     assert asyncio.run(work()) == [("My laptop", False), ("My budget", True)]
+
+
+def test_brief_marks_a_replaced_memory_among_many():
+    old = "My Spanish class is on Wednesday evening"
+    with client_parts.blocking(user_id="eva") as client:
+        client.store(old)
+        for number in range(45):
+            client.store(f"Recipe {number} needs {number} eggs")
+        new = client.store("My Spanish class moved to Monday evening")
+        lines = client.brief(scope="user", max_tokens=2_000).splitlines()
+    assert f"[superseded by {new} " in next(line for line in lines if old in line)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import client_parts
 import pytest
 
@@ -108,3 +110,24 @@ def test_a_memory_with_far_less_in_common_is_omitted():
         client.catch_up()
         found = client.retrieve("How often does the zygote scheduler of the northern cluster retry uploads?")
         assert client_parts.texts(found) == ["The zygote scheduler of the northern cluster retries uploads five times"]
+
+
+def test_a_higher_threshold_never_returns_more():
+    texts = (
+        "My Spanish class is on Wednesday evening",
+        "Spanish homework: learn ten verbs",
+        "I bought a new evening dress",
+        "The tap in the kitchen drips",
+        "Which bus goes to the station?",
+    )
+    with client_parts.blocking() as client:
+        for text in texts:
+            client.store(text)
+        client.catch_up()
+        question = "which evening is my Spanish class"
+        found = [
+            set(client_parts.texts(client.retrieve(question, profile=with_threshold(0.05 * n)))) for n in range(21)
+        ]
+        default = set(client_parts.texts(client.retrieve(question)))
+    assert all(higher <= lower for lower, higher in pairwise(found))
+    assert default == found[14]

@@ -167,6 +167,26 @@ def test_days_seen_from_the_day_they_were_spoken_of_are_named(text, told):
     assert dated(undated) == undated
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I will do the exam in May.", "I will do the exam in May (2027-05-01 to 2027-05-31)."),
+        ("We’re going to move on 3 March.", "We’re going to move on 3 March (2027-03-03)."),
+        ("I'll pay it on the 5th.", "I'll pay it on the 5th (2026-10-05)."),
+        ("I will finish it in September.", "I will finish it in September (2026-09-01 to 2026-09-30)."),
+        ("I did the exam in May.", "I did the exam in May (2026-05-01 to 2026-05-31)."),
+        (
+            "We went in May and will go back in March.",
+            "We went in May (2026-05-01 to 2026-05-31) and will go back in March (2027-03-01 to 2027-03-31).",
+        ),
+        ("I will tell you what I did in May.", "I will tell you what I did in May (2026-05-01 to 2026-05-31)."),
+    ],
+)
+def test_planned_dates_without_a_year_are_ahead(text, told):
+    (sentence,) = sentences_of(text, when="2026-09-14")
+    assert dated(sentence).text == told
+
+
 def test_names_dates_and_amounts_are_entities_and_the_rest_are_phrases():
     said = sentences_of("We pay 400 euros to Acme on 3 May for the garden fence. They know Acme well.", speaker="Ada")
     assert entities_of(said)[:2] == ["Ada", "Acme"]

@@ -190,7 +190,17 @@ def test_show_and_page_mode_show_a_person(talks):
 def test_person_within_a_token_budget_counts_the_rest(talks):
     short = talks.person("Ben", max_tokens=50)
     assert short.left_out == len(talks.person("Ben").lines) - len(short.lines) > 0
-    assert "more statements did not fit" in short.warnings[0]
+    assert "1 more statement did not fit" in short.warnings[0]
+
+
+def test_person_does_not_advise_more_tokens_for_minor_statements(space):
+    minor = [f"Ada: The door number {number} looked green" for number in range(40)]
+    tell(space, "one", *minor, *(f"Ada: I paid {amount} euros to Ben" for amount in range(30)))
+    short, long, longer = (space.person("Ada", max_tokens=tokens) for tokens in (100, 4_000, 20_000))
+    assert long.lines == longer.lines
+    note = f"{long.left_out} less important older statements left out; a search finds them."
+    assert long.warnings == (note,)
+    assert ("allow more tokens" in short.warnings[0], short.warnings[1]) == (True, note)
 
 
 def test_async_space_shows_a_person(tmp_path):

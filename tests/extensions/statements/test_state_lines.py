@@ -15,6 +15,12 @@ def test_line_has_the_statements_of_a_message():
     }
 
 
+def test_exception_after_but_stays_with_its_statement():
+    more = "I bought 3 lamps. I sold 4 cars. My rent is 900 euros. Ben visits on Friday. I work at Helio now."
+    ledger = ledger_of("Ada: I've stopped eating meat", f"Ada: I eat fish again, but still no meat. {more}")
+    assert "Ada: I eat fish again, but still no meat. " in document_of(lines_of(ledger))
+
+
 def test_days_that_passed_are_before():
     lines = ("Ada: the parts arrive on Wednesday", *("Ben: still no heating in the gym",) * 4)
     assert shown(*lines)["Ada: the parts arrive on Wednesday"] == "Before"

@@ -48,7 +48,7 @@ from treering.extensions.client.items.recalling import (
 from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of
 from treering.extensions.client.opening import OpenMemory, check, open_memory
 from treering.extensions.client.place import Given, GivenEmbedder
-from treering.extensions.client.profiles import MIN_SIMILARITY, AgentProfile
+from treering.extensions.client.profiles import AgentProfile
 from treering.extensions.client.record_names import HIDDEN_ORIGIN
 from treering.extensions.client.records import Records
 from treering.extensions.client.writing import WHAT
@@ -210,7 +210,6 @@ class BlockingMemoryClient:
                 **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl))}),
                 **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age))}),
             },
-            is_threshold_given=given is not None or threshold != MIN_SIMILARITY,
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,
             priorities=agent.priorities if agent else (),

@@ -8,6 +8,7 @@ EXTENSION = Extension(
     commands=("treering.extensions.discussions.commands:add_discussions",),
     help="treering.extensions.discussions.commands:HELP",
     operations="treering.extensions.discussions.folder:OPERATIONS",
+    erase_turns="treering.extensions.discussions.log.deleting:erase_turns",
     pages="treering.extensions.discussions.web:PAGES",
     http_routes="treering.extensions.discussions.chat.endpoint:serve_chats",
     serve_flags="treering.extensions.discussions.commands:ChatFlags",

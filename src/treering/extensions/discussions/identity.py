@@ -7,6 +7,7 @@ from typing import Literal
 
 from treering.core.errors import InvalidInput
 from treering.core.fencing import cut
+from treering.core.objects import Source
 from treering.core.patch import Operation, Receipt
 from treering.core.scope import ROOT, parse_scope
 from treering.verbs.crystallize.submission import apply_directly
@@ -40,6 +41,13 @@ class DiscussionRef:
 def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRef:
     """Return the reference to a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
     return DiscussionRef(checked_id(discussion_id), parse_scope(within))
+
+
+def ref_of(source: Source) -> DiscussionRef | None:
+    """Return the discussion that a source belongs to, if any."""
+    within, _, name = source.scope.rpartition(f"/{_SECTION}/")
+    ref = DiscussionRef(name, within or ROOT)
+    return ref if source.scope == ref.scope and source.origin.startswith(f"{ref.origin}#") else None
 
 
 def home_of(within: str) -> str:

@@ -88,17 +88,20 @@ def told(sentences: Sequence[Sentence]) -> str:
 
 
 def dated(sentence: Sentence) -> Sentence:
-    """Add the days of relative dates to a sentence: `last Friday (2026-01-30)`."""
+    """Add the days of relative dates to a sentence: `last Friday (2026-01-30)`. After `I will`, May is the next one."""
     if not sentence.when:
         return sentence
     said = datetime.fromisoformat(sentence.when)
     absolute = {dates.start for dates in date_ranges(sentence.text, said=None)}
     text = sentence.text
+    planned = {dates.start: dates for dates in date_ranges(text, said=said, ahead=True)}
     for dates in reversed(date_ranges(text, said=said)):
         if dates.start not in absolute:
-            last = f" to {dates.last}" if dates.last > dates.first else ""
+            is_planned = _PLANNED.search(text[: dates.start])
+            first, final = (planned.get(dates.start, dates) if is_planned else dates).period
+            last = f" to {final}" if final > first else ""
             end = dates.start + len(text[dates.start : dates.end].rstrip(" .,"))
-            text = f"{text[:end]} ({dates.first}{last}){text[end:]}"
+            text = f"{text[:end]} ({first}{last}){text[end:]}"
     return replace(sentence, text=text)
 
 
@@ -177,6 +180,10 @@ _TITLED = "".join(rf"(?<!\b{word}\.)" for word in _SHORTENED)
 _END = re.compile(rf"(?<=[.!?…]){_TITLED}[\"'”’)\]]?\s+(?=\S)|(?<=[。！？])\s*(?=\S)|\n+")
 _OPENING = re.compile(r"[^\W\d_][^\n:.!?\[\]]{0,40}: ")
 """The beginning of a sentence that looks like another speaker's: `Ben: `, but also `Update: `."""
+_PLANNED = re.compile(
+    r"(?:\b(?:will|won['’]t|shall|going to)|['’]ll)\b(?!.*\b(?:was|were|had|did|went|\w+ed)\b)[^,;:]*$", re.IGNORECASE
+)
+"""The words of a plan before its date. `I will tell you what happened in May` is none."""
 _LETTERS = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PART = re.compile(r"\[(?:image|audio|file|video)\b[^\]\n]*\]")

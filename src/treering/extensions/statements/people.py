@@ -1,11 +1,13 @@
 """Statements by and about a person: one view across all conversations that a call may read."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Source
@@ -67,18 +69,28 @@ class Person:
     name: str
     lines: tuple[PersonLine, ...]
     left_out: int = 0
-    """Lines that did not fit."""
+    """Lines that are not shown."""
+    minor: int = 0
+    """The lines that are not shown in any size: older ones without an important statement."""
     unread: bool = False
     """Whether more conversations mention the name than were read."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Notes on missing parts."""
-        fit = f"{self.left_out} more statements did not fit; allow more tokens to see them." if self.left_out else ""
+        longer = self.left_out - self.minor
+        fit = (
+            f"{counted_things(longer, 'more statement')} did not fit; allow more tokens to see them." if longer else ""
+        )
+        minor = (
+            f"{counted_things(self.minor, 'less important older statement')} left out; a search finds them."
+            if self.minor
+            else ""
+        )
         unread = (
             f"Only {MAX_CONVERSATIONS} conversations were read; name a scope to read others." if self.unread else ""
         )
-        return tuple(filter(None, (fit, unread)))
+        return tuple(filter(None, (fit, minor, unread)))
 
     def __str__(self) -> str:
         return by_section((line.section, str(line)) for line in self.lines)
@@ -143,10 +155,13 @@ def _person_named(call: Call, wanted: str, options: ReadOptions) -> Person | Non
     lines = [line for each in conversations for line in _lines_in(each, names)]
     lines = _across(sorted(lines, key=_time))
     budget = options.max_tokens or PERSON_TOKENS
-    shown = {line.first.message: line for line in within([each.line for each in lines], budget)}
+    every = [each.line for each in lines]
+    shown = {line.first.message: line for line in within(every, budget)}
     chosen = [replace(each, line=line) for each in lines if (line := shown.get(each.line.first.message))]
     chosen.sort(key=lambda each: SECTIONS.index(each.section))
-    return Person(names[0], tuple(chosen), len(lines) - len(chosen), unread=len(places) > MAX_CONVERSATIONS)
+    left_out = len(lines) - len(chosen)
+    minor = len(lines) - len(within(every, sys.maxsize)) if left_out else 0
+    return Person(names[0], tuple(chosen), left_out, minor, unread=len(places) > MAX_CONVERSATIONS)
 
 
 def _conversations_with(call: Call, name: str, options: ReadOptions) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from treering.extensions.statements.words import LanguageWords
 _CODE = re.compile(r"```.*?(?:```|\Z)|\[(?:image|audio|file|video)\b[^\]\n]*\]", re.DOTALL)
 _PRONOUN = r"(?:i|we|he|she|they|i['’]m|i['’]ll|we['’]re)\b"
 _BREAK = re.compile(
-    r"\s*;\s+|,? but (?!also\b)|\s+[–—]\s+|,? aber |,? pero |"
+    r"\s*;\s+|,? but (?!also\b|still (?:no|not)\b)|\s+[–—]\s+|,? aber |,? pero |"
     rf",? and (?=(?:my|our|the|{_PRONOUN})\b)|, (?={_PRONOUN})"
     rf"|,? (?<!just )so (?=(?:you|it|the|that|there|{_PRONOUN})\b)"
     r"|, (?=(?:any|can you|could you|do you|is there|are there|got)\b|(?:what|how|which|who|when|where)\b[^,]*\?)",

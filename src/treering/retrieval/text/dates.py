@@ -44,7 +44,6 @@ from treering.retrieval.text.periods import (
     Reference,
     amount_of,
     direction_of,
-    distance,
     holiday_of,
     month_of,
     place_of,
@@ -74,14 +73,15 @@ class DateRange:
         return self.first, self.last
 
 
-def date_ranges(text: str, *, said: datetime | None) -> tuple[DateRange, ...]:
+def date_ranges(text: str, *, said: datetime | None, ahead: bool = False) -> tuple[DateRange, ...]:
     """Return the dates in a text, in order.
 
     Phrases such as "last Friday" and dates without a year are relative to the day of the text (`said`), and are
     skipped if it is unknown. Weeks begin on Monday, seasons are northern, and "two weeks ago" means the seven days
-    around that day. A date without a year means the nearest such date, preferably in the past.
+    around that day. A date without a year means the nearest such date, preferably in the past, or
+    the next one if `ahead`.
     """
-    return _ranges(text, Reference(said.date() if said else None))[:MAX_RANGES]
+    return _ranges(text, Reference(said.date() if said else None, ahead=ahead))[:MAX_RANGES]
 
 
 def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
@@ -400,7 +400,7 @@ def _day_of_month(match: Found, reference: Reference) -> Sequence[Period]:
     today, number = reference.today, int(match["day"])
     months = [periods.whole(today, "month", count) for count in (-1, 0, 1)]
     days = [periods.day(first.replace(day=number)) for first, last in months if 1 <= number <= last.day]
-    return [min(days, key=lambda day: distance(day, today))] if days else ()
+    return [periods.nearest(days, today, ahead=reference.ahead)] if days else ()
 
 
 # In "And May I ask", the name of a month is a verb.

@@ -276,10 +276,14 @@ _YEARS_BACK = 20
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The day that relative phrases refer to, if known. `recurring`: a date without a year means every year."""
+    """The day that relative phrases refer to, if known. `recurring`: a date without a year means every year.
+
+    `ahead`: it means the next one.
+    """
 
     today: date | None
     recurring: bool = False
+    ahead: bool = False
 
     def in_year(self, named: str | None, way: str | None, of: Callable[[int], Period]) -> Sequence[Period]:
         """Return a yearly period in the named year, or in the year that is probably meant.
@@ -293,7 +297,7 @@ class Reference:
         year = self.today.year
         if self.recurring and not way:
             return [of(year + count) for count in range(-_YEARS_BACK, 2)]
-        return [_meant([of(year + count) for count in (-2, -1, 0, 1, 2)], way, self.today)]
+        return [_meant([of(year + count) for count in (-2, -1, 0, 1, 2)], way, self.today, ahead=self.ahead)]
 
 
 def unit_of(match: re.Match[str]) -> Unit:
@@ -307,9 +311,9 @@ def span_of(one: Period, other: Period) -> Period:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _meant(near: Sequence[Period], way: str | None, today: date) -> Period:
+def _meant(near: Sequence[Period], way: str | None, today: date, *, ahead: bool) -> Period:
     if not way:
-        return min(near, key=lambda period: distance(period, today))
+        return nearest(near, today, ahead=ahead)
     if direction_of(way) < 0:
         return [period for period in near if period[1] < today][-1]
     if direction_of(way) > 0:
@@ -317,7 +321,13 @@ def _meant(near: Sequence[Period], way: str | None, today: date) -> Period:
     return next((period for period in near if period[0] <= today <= period[1]), near[2])
 
 
-def distance(period: Period, today: date) -> int:
+def nearest(near: Sequence[Period], today: date, *, ahead: bool) -> Period:
+    """Return the period that is probably meant. `ahead`: the next one that is not over, if there is one."""
+    coming = [period for period in near if period[1] >= today] if ahead else []
+    return min(coming or near, key=lambda period: _distance(period, today))
+
+
+def _distance(period: Period, today: date) -> int:
     """Return the days between a period and a day; future days count twice, because people mostly mention the past."""
     first, last = period
     return 2 * (first - today).days if first > today else max(0, (today - last).days)

@@ -1,16 +1,19 @@
 """Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
 
+from treering.core.characters import label
+from treering.core.counting import counted_things
 from treering.core.errors import InvalidInput, NotFound, TreeringError
-from treering.core.evidence import Segment
+from treering.core.evidence import Segment, Turn
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
 from treering.core.writing.draft import Erased
 from treering.ports.passages import Reach
+from treering.registry import brought
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import make_whole
 from treering.verbs.crystallize.review import ReasonOptions
@@ -20,7 +23,7 @@ from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.evidence_files import NamedFile
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
 from treering.verbs.lint.derived import RepeatedSentences, derived_from, repeated_sentences, write_again
-from treering.verbs.naming import id_given
+from treering.verbs.naming import place_given
 from treering.verbs.trees import tree_of
 
 _OUT_OF_REACH = (
@@ -133,9 +136,70 @@ def _with_segments(source: Source, is_meant: Callable[[Segment], bool] | None) -
     return source.model_copy(update={"segments": tuple(filter(is_meant, source.segments))})
 
 
+EraseTurns = Callable[[Engine, Sequence[Source], Collection[int], str], ErasureReceipt | None]
+"""Erases turns of one conversation, given its sources and a reason; `None` if it is not the extension's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureTarget:
+    """An object to erase, or a single turn of a conversation."""
+
+    item: Object
+    turn: int | None = None
+
+    @classmethod
+    def of(cls, engine: Engine, text: str) -> "ErasureTarget":
+        """Return the target of an id or a hit. Raises as `place_given`; `NotFound` if the hit is gone."""
+        identity, segment_id = place_given(engine, text)
+        item = engine.ledger.get(identity)
+        if not (segment_id and isinstance(item, Source) and _turns(item)):
+            return cls(item)
+        for segment in item.segments:
+            if segment.segment_id == segment_id and isinstance(segment.locator, Turn):
+                return cls(item, segment.locator.turn)
+        raise NotFound(f"{identity} has no segment {segment_id} now.", hint="Search again, and give the new hit.")
+
+    def __str__(self) -> str:
+        name = f"{label(title_of(self.item))} ({self.item.id})"
+        if self.turn is not None:
+            return f"message {self.turn} of {name}"
+        turns = _turns(self.item)
+        return f"{name} with {counted_things(len(turns), 'message')}" if turns else name
+
+
+def _turns(item: Object) -> set[int]:
+    segments = item.segments if isinstance(item, Source) else ()
+    return {one.locator.turn for one in segments if isinstance(one.locator, Turn)}
+
+
 def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
-    ids = [id_given(call.engine, one) for one in given.ids]
-    return erase(call.engine, ids, reason=options.reason)
+    targets = [ErasureTarget.of(call.engine, one) for one in given.ids]
+    if any(target.turn is not None for target in targets):
+        return _erase_turns(call.engine, targets, options.reason)
+    return erase(call.engine, [target.item.id for target in targets], reason=options.reason)
+
+
+def _erase_turns(engine: Engine, targets: Sequence[ErasureTarget], reason: str) -> ErasureReceipt:
+    """Erase single turns. Raises `InvalidInput` if other content would be erased with them."""
+    turns = {target.turn for target in targets if target.turn is not None}
+    sources = [target.item for target in targets if isinstance(target.item, Source) and target.turn is not None]
+    if len(sources) < len(targets) or len({source.scope for source in sources}) > 1:
+        raise InvalidInput(
+            "Messages cannot be erased in one call with other objects or messages of other conversations.",
+            hint="Erase them one after the other.",
+        )
+    for erase_turns in brought("erase_turns"):
+        receipt: ErasureReceipt | None = erase_turns(engine, sources, turns, reason)
+        if receipt:
+            return receipt
+    for source in sources:
+        if others := len(_turns(source) - turns):
+            raise InvalidInput(
+                f"The hit is one message of {label(title_of(source))}; {counted_things(others, 'other message')} "
+                "would be erased with it.",
+                hint=f"To erase the whole conversation: treering erase {source.id}",
+            )
+    return erase(engine, [source.id for source in sources], reason=reason)
 
 
 ERASE = Operation.of(

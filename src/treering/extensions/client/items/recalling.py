@@ -1,6 +1,6 @@
 """Retrieving: filters, then candidates from search, calibrated and weighed by the switches of a profile."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -212,6 +212,8 @@ _MIN_CANDIDATES, _MAX_CANDIDATES = 20, 200
 
 _MOST_UNRELATED = 500
 """The maximum number of passages or memories that are listed, or compared with a query besides search results."""
+_MAX_WEAK = TUNING.client.related - 0.01
+"""The maximum similarity of a memory that has much less in common with the query than the best one."""
 _ENOUGH_LISTED, _FURTHER = 20, 10
 """With fewer visible memories, such as in a space of many users, this many times more are read to list the newest."""
 
@@ -229,8 +231,6 @@ class MemoryQuery:
     no_reranker: str = NO_RERANKER
     older: Mapping[str, Reach] = field(default_factory=dict)
     """By name of a setting that limits the age, the reach without that limit."""
-    is_threshold_given: bool = False
-    """Whether the caller chose `min_similarity`: then nothing above it is left out."""
 
     @property
     def wants_unrelated(self) -> bool:
@@ -256,10 +256,8 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
     note_recalled(engine, results.hits[: request.limit])
     like = _Likeness(known.idf, question.meaning)
-    candidates = _candidates(results, like)
-    weak = frozenset[int]() if request.is_threshold_given else Judgement.of(known, question, results).weak
-    unlike = {hit.source.id for hit in results.hits if hit.source and hit.head.key in weak}
-    near = [one for one in candidates if one.similarity >= TUNING.client.related and one.source.id not in unlike]
+    candidates = _candidates(results, like, weak=Judgement.of(known, question, results).weak)
+    near = [one for one in candidates if one.similarity >= TUNING.client.related]
     if request.wants_unrelated:
         far = [one for one in candidates if one not in near]
         if len(candidates) <= request.limit:
@@ -290,11 +288,15 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     return RetrievedMemories(items, trace=trace)
 
 
-def _candidates(results: Retrieval, like: "_Likeness") -> list[FoundMemory]:
+def _candidates(results: Retrieval, like: "_Likeness", *, weak: Collection[int]) -> list[FoundMemory]:
+    """Return the memories of the hits; the similarity of `weak` ones is below the threshold for related ones."""
     best = max((hit.score for hit in results.hits), default=0.0) or 1.0
+    similarities = (
+        min(like(hit.text, _cosine(hit.fused)), _MAX_WEAK if hit.head.key in weak else 1.0) for hit in results.hits
+    )
     return [
-        FoundMemory(hit.source, content_of(hit.source), hit.score / best, like(hit.text, _cosine(hit.fused)))
-        for hit in results.hits
+        FoundMemory(hit.source, content_of(hit.source), hit.score / best, similarity)
+        for hit, similarity in zip(results.hits, similarities, strict=True)
         if hit.source
     ]
 
@@ -377,7 +379,7 @@ def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -
             break
     items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
     memories = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
-    return _marked(engine, items, replaced_memories(engine, memories))
+    return _marked(engine, items, replaced_memories(engine, memories, compared=len(memories)))
 
 
 def _cosine(fused: Fused) -> float | None:

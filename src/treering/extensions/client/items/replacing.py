@@ -14,7 +14,7 @@ from treering.verbs.engine import Engine
 MAX_STATED_CHARS = 1_000
 """Longer memories are documents and logs: their sentences are not compared."""
 MAX_COMPARED = 40
-"""Memories whose texts are compared with each other."""
+"""Memories that a search found whose texts are compared with each other."""
 MAX_OTHERS = 20
 """Memories below the threshold whose texts are compared, too: the nearest to the query."""
 MAX_STEPS = 20
@@ -23,17 +23,23 @@ _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "f
 
 
 def replaced_memories(
-    engine: Engine, found: Sequence[FoundMemory], *, others: Sequence[FoundMemory] = (), shown: int = 0
+    engine: Engine,
+    found: Sequence[FoundMemory],
+    *,
+    others: Sequence[FoundMemory] = (),
+    shown: int = 0,
+    compared: int = MAX_COMPARED,
 ) -> dict[str, str]:
     """Return the ids of found memories that were replaced, with the current one at the end of the chain.
 
-    `others`: memories whose texts may replace the first found ones, as many as are `shown`.
+    `others`: memories whose texts may replace the first found ones, as many as are `shown`. `compared`: the
+    maximum number of memories whose texts are compared.
     """
     ids = [one.source.id for one in found]
     later = _by_links(engine.ledger, ids)
     # First among the found ones: a statement replaces only one, and should not be taken for one of the others.
-    for compared in (found, [*found[:shown], *others]) if others else (found,):
-        for old, new in _by_statements(engine, compared).items():
+    for memories in (found, [*found[:shown], *others]) if others else (found,):
+        for old, new in _by_statements(engine, memories[:compared]).items():
             if _current(later, new) != old:  # a link states the reverse
                 later.setdefault(old, new)
     return {one: current for one in ids if (current := _current(later, one)) != one}
@@ -70,7 +76,7 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
     """Compare the statements in the memories of each owner."""
     later: dict[str, str] = {}
     groups: dict[tuple[str, ...], list[FoundMemory]] = {}
-    for one in found[:MAX_COMPARED]:
+    for one in found:
         if len(one.text) <= MAX_STATED_CHARS and one.metadata.get(TYPE) not in _OF_MACHINES:
             groups.setdefault(_owner(one.metadata), []).append(one)
     for (speaker, *_), group in groups.items():

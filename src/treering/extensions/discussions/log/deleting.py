@@ -1,14 +1,14 @@
 """Deleting and erasing messages of a discussion."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
-from treering.extensions.discussions.identity import DiscussionRef, apply_patch
+from treering.extensions.discussions.identity import DiscussionRef, apply_patch, ref_of
 from treering.extensions.discussions.log.blocks import BLOCK_MESSAGES, BlockHead
 from treering.extensions.discussions.log.rewriting import Rewriting, RewrittenStretch
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
@@ -44,7 +44,9 @@ def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
     return DeletedMessages(tuple(sorted(positions)), tuple(dict.fromkeys([*archived, *receipt.staled])))
 
 
-def erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
+def erase_messages(
+    engine: Engine, ref: DiscussionRef, positions: Collection[int], *, reason: str = ""
+) -> DeletedMessages:
     """Erase messages, with everything of the discussion derived from them, in all versions.
 
     They are deleted in one patch; then the sources and memories with their texts are erased. If that is interrupted,
@@ -63,13 +65,29 @@ def erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int
     receipt = erasure.erase(
         engine,
         [*sources, *memories],
-        reason=f"Erased messages of discussion {ref.id}",
+        reason=reason or f"Erased messages of discussion {ref.id}",
         is_meant=lambda segment: isinstance(segment.locator, Turn) and segment.locator.turn in positions,
     )
     # The rest of a block is also in the new source: that is not a repetition of erased text.
     repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
     receipt = receipt.model_copy(update={"repeated_in": repeated})
     return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
+
+
+def erase_turns(
+    engine: Engine, sources: Sequence[Source], positions: Collection[int], reason: str
+) -> ErasureReceipt | None:
+    """Erase the messages at some positions of the discussion with these sources; `None` if it is not a discussion.
+
+    Raises the errors of `erase_messages`, and `NotFound` if the sources are earlier versions of the discussion.
+    """
+    ref = ref_of(sources[0])
+    if ref is None:
+        return None
+    current = {head.source_id for head in LogSnapshot.of(engine.ledger, ref).heads}
+    if not current.issuperset(source.id for source in sources):
+        raise NotFound(f"The messages of discussion {ref.id} changed.", hint="Search again, and give the new hit.")
+    return erase_messages(engine, ref, positions, reason=reason).receipt
 
 
 def _check_positions(positions: Collection[int], *, count: int) -> None:

@@ -104,14 +104,15 @@ def erase(
 ) -> None:
     """Erase objects permanently, everywhere, and prove it.
 
-    This cannot be undone. The audit log retains the fact and hashes.
+    Of a hit in a discussion, only the message is erased. This cannot be undone.
+    The audit log retains the fact and hashes.
     """
-    from treering.verbs.lint.erasure import ERASE
+    from treering.verbs.lint.erasure import ERASE, ErasureTarget
 
     with opened(access, writing) as space:
         named = [_id_to_erase(space, one) for one in ids]
-        titles = [f"{label(head.title)} ({head.id})" for head in space.engine.ledger.heads(named).values()] or ids
-        confirm_destroying(ERASE, titles[0] if len(ids) == 1 else f"{len(ids)} objects", sure=yes)
+        targets = dict.fromkeys(str(ErasureTarget.of(space.engine, one)) for one in named)
+        confirm_destroying(ERASE, "; ".join(targets), sure=yes)
         receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
@@ -119,17 +120,17 @@ def erase(
 
 
 def _id_to_erase(space: "Space", text: str) -> str:
-    """Return the id that a text is, shortens or numbers, or of the source with this path. Raises `NotFound`."""
+    """Return the ids that a text gives, shortens or numbers, or of the source with this path. Raises `NotFound`."""
     from treering.core.canonical import is_object
 
     try:
-        identity = naming.id_given(space.engine, text)
+        identity, segment = naming.place_given(space.engine, text)
     except NotFound:
         if short_ids.is_short_id(text):
             raise
     else:
         if is_object(identity):
-            return identity
+            return f"{identity} {segment}".strip()
     hint = "Find the object with `treering search`, and give the number of the hit."
     with suppress(NotFound):
         item = space.query("page", input={"name": text}, options={"descend": True}).object
