@@ -148,7 +148,7 @@ _PROHIBITION = re.compile(
     r" (?!(?:an?|the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too|for|in|on)\b)\S)",
     re.IGNORECASE,
 )
-"""What is forbidden for things of a kind, as in `Don't use mocks in tests`; about one thing it ends with its task."""
+"""A prohibition for things of a kind, as in `Don't use mocks in tests`; about one thing it ends with its task."""
 _ALTERNATIVE = re.compile(r"\binstead\b|[,;–—] ?(?:but |rather |just )?use\b", re.IGNORECASE)
 _GENERAL = re.compile(rf"we\b|{_NOT} use\b|[^,;]*?\b(?:here|anywhere|[a-z]+[^\Waius]s)\b", re.IGNORECASE)
 """A prohibition for things of a kind, recognized by `use`, `here` or a plural; not `Don't rename Foo`."""

@@ -308,7 +308,7 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
 
 
 def _stated(ledger: Ledger, items: Sequence[Knowledge], held: Sequence[Knowledge], altered: Altered) -> BriefSection:
-    """Return the unconfirmed statements, each once, without those that are among the `held` ones."""
+    """Return the unconfirmed statements, each once, without `held` ones."""
     stated = by_author(ledger, items, altered)
     again = repeated([*held, *(item for item, _ in stated)])
     shown = [item for item, _ in stated if item.id not in again]

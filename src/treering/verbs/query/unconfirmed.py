@@ -24,7 +24,7 @@ UNCONFIRMED = And(
 _NOUNS = {"constraint": "rule"}
 _PERSON = "user"
 _PROGRAMS = ("agent", "import")
-"""Channels that may change the words of knowledge. Adapters only update where its lines are."""
+"""Channels that may change the words of knowledge. Adapters only update the places of its lines."""
 
 
 def is_unconfirmed(item: Knowledge) -> bool:
