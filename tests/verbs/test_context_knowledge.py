@@ -234,15 +234,3 @@ def test_passage_that_knowledge_repeats_takes_no_place(space):
     assert repeated["source_id"] not in shown
     assert repeated["source_id"] in {citation.object_id for citation in pack.citations}
     assert more["source_id"] in shown, "it has a number that the decision lacks"
-
-
-def test_context_names_knowledge_that_the_user_confirmed(space):
-    agent = space.with_actor("bot", channel="agent")
-    quote = note(space, "Retries end after nine seconds.")
-    known = decide(agent, "Retries end after nine seconds", quote, status=None)
-    text = {"task": "When do retries end?"}
-    assert "confirmed" not in space.query("context", input=text).text
-    space.with_actor("ada", channel="user").crystallize("promote", input={"ids": [known]})
-    assert "trust: low (agent, confirmed by the user)" in space.query("context", input=text).text
-    agent.crystallize("knowledge", input={"id": known, "title": "Retries end after ten seconds"})
-    assert "confirmed" not in space.query("context", input=text).text

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from treering.core.canonical import Instant
 from treering.core.characters import label, unmarked
@@ -61,16 +61,6 @@ class PackItem(_Value):
     """The channel its words came through."""
     trust: str = ""
     """How far that channel is trusted: `high`, `medium` or `low`."""
-    confirmed: bool = Field(
-        default=False,
-        exclude_if=lambda confirmed: not confirmed,
-        description="Whether the user confirmed it. This does not change the trust.",
-    )
-
-    @property
-    def author(self) -> str:
-        """The channel in words, and whether the user confirmed the text."""
-        return f"{self.channel}, confirmed by the user" if self.confirmed else self.channel
 
 
 class ConflictNote(_Value):
@@ -180,7 +170,7 @@ def written_item(item: PackItem, citations: Sequence[Citation]) -> tuple[str, st
     warnings = [flag for flag in item.flags if flag != "cut"]  # the text shows that by itself
     notes = [
         *([item.status] if item.status != "active" else []),
-        *([f"trust: {item.trust} ({item.author})"] if item.trust not in ("", USUAL_TRUST) else []),
+        *([f"trust: {item.trust} ({item.channel})"] if item.trust not in ("", USUAL_TRUST) else []),
         *([f"warning: {', '.join(warnings)}"] if warnings else []),
     ]
     parts = [

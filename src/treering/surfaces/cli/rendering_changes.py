@@ -199,7 +199,7 @@ def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Inden
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class UnconfirmedKnowledge:
     """Candidates to confirm."""
 
     stated: Sequence[tuple[Knowledge, str]]
@@ -209,7 +209,7 @@ class Candidates:
 
 
 def render_proposals(
-    records: Sequence[PatchRecord], candidates: Candidates, ledger: Ledger, *, verbose: bool = False
+    records: Sequence[PatchRecord], candidates: UnconfirmedKnowledge, ledger: Ledger, *, verbose: bool = False
 ) -> Iterator[IndentedLine]:
     """Show the patches that wait for review and statements to confirm, numbered, and the commands for them."""
     if not records:
@@ -229,16 +229,16 @@ def render_proposals(
     yield from _render_candidates(replace(candidates, read=()), len(records) + 1)
 
 
-def candidates_in(ledger: Ledger) -> Candidates:
+def candidates_in(ledger: Ledger) -> UnconfirmedKnowledge:
     """Return the candidates to confirm; facts from files need no confirmation."""
     where = Compare("status", "eq", "candidate")
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
     candidates = [one for one in items if isinstance(one, Knowledge) and not (one.kind == "fact" and one.is_only_read)]
     stated = by_author(ledger, filter(is_unconfirmed, candidates))
-    return Candidates(stated, [one for one in candidates if not is_unconfirmed(one)])
+    return UnconfirmedKnowledge(stated, [one for one in candidates if not is_unconfirmed(one)])
 
 
-def _render_candidates(candidates: Candidates, first: int) -> Iterator[IndentedLine]:
+def _render_candidates(candidates: UnconfirmedKnowledge, first: int) -> Iterator[IndentedLine]:
     stated, read = candidates.stated, candidates.read
     if stated:
         yield line(f"{counted_things(len(stated), 'statement')} to confirm with {_PROMOTE}:")

@@ -282,7 +282,7 @@ def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
 def _pack_item(item: PackItem, places: Sequence[str], *, verbose: bool) -> Iterator[IndentedLine]:
     state = "" if item.status in USUAL else f" ({item.status})"
     is_doubted = item.trust == "low"
-    trust = f"  (trust: {item.trust}, {item.author})" if item.trust and (verbose or is_doubted) else ""
+    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust and (verbose or is_doubted) else ""
     yield line((one_line(_without_repetition(item.title)), "bold"), state, (trust, "dim"))
     yield from (line((place, "green"), indent=2) for place in places)
     yield from _flags(item.flags)

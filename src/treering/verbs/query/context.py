@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from treering.core.objects import Object, Source, WorkItem, title_of
-from treering.core.policy import PERSONS
 from treering.ports.ledger import Altered
 from treering.ports.passages import Reach
 from treering.ports.runtime import fresh_id
@@ -41,7 +40,6 @@ from treering.verbs.query.task_reading import (
     read_citing,
 )
 from treering.verbs.query.task_search import search_for_task
-from treering.verbs.query.unconfirmed import is_confirmed
 from treering.verbs.read_reports import (
     Empty,
     ReadReport,
@@ -58,7 +56,6 @@ from treering.verbs.read_reports import (
     with_words_below,
 )
 from treering.verbs.reading import Asked, SearchOptions, object_with_id, question_of, reach_of, reranking_of, zone_of
-from treering.verbs.scoped_ledger import whole
 from treering.verbs.shown_hits import Explanations
 from treering.verbs.trees import REPLACED, is_elsewhere, maps_of, notes_of
 from treering.verbs.work_order import named_work, unfinished_before
@@ -211,7 +208,7 @@ def _items(
         for one in beliefs
         if one.item.object_id not in replaced_here
     ]
-    beliefs = [_with_confirmation(call, one) for one in _in_force_first(beliefs, notes)]
+    beliefs = _in_force_first(beliefs, notes)
     return combined(beliefs, passages, resting, results.question, reach)
 
 
@@ -220,14 +217,6 @@ def _in_force_first(beliefs: Sequence[UnnumberedItem], notes: Mapping[str, str])
     elsewhere = {one for one, note in notes.items() if is_elsewhere(note)}
     here = [one for one in beliefs if one.item.object_id not in elsewhere]
     return [*here, *(without_lines(one) for one in beliefs if one.item.object_id in elsewhere)]
-
-
-def _with_confirmation(call: Call, belief: UnnumberedItem) -> UnnumberedItem:
-    item = belief.item
-    if item.channel in PERSONS or item.status != "active":
-        return belief
-    confirmed = is_confirmed(whole(call.engine.ledger).events_of(item.object_id))
-    return replace(belief, item=item.model_copy(update={"confirmed": confirmed}))
 
 
 def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from treering.core.audit import AuditEvent
 from treering.core.counting import counted_things
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare
@@ -23,8 +22,6 @@ UNCONFIRMED = And(
 """Selects the statements, and candidates that `is_unconfirmed` leaves out."""
 _NOUNS = {"constraint": "rule"}
 _PERSON = "user"
-_PROGRAMS = ("agent", "import")
-"""Channels that may change the words of knowledge. Adapters only update the places of its lines."""
 
 
 def is_unconfirmed(item: Knowledge) -> bool:
@@ -39,18 +36,6 @@ def is_unconfirmed(item: Knowledge) -> bool:
         and bool(item.evidence_refs)
         and not instruction_flags(title_of(item))
     )
-
-
-def is_confirmed(events: Iterable[AuditEvent]) -> bool:
-    """Return whether the user made knowledge active, and no program has changed it since. `events`: all about it."""
-    confirmed = False
-    for event in events:
-        before, after = ((one or {}).get("status") for one in (event.before, event.after))
-        if event.channel == _PERSON and after == "active" != before:
-            confirmed = True
-        elif event.event_type == "updated" and event.channel in _PROGRAMS:
-            confirmed = False
-    return confirmed
 
 
 def all_unconfirmed(ledger: Ledger) -> list[Knowledge]:
