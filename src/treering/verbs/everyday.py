@@ -19,6 +19,7 @@ from treering.verbs.envelope import Envelope
 from treering.verbs.naming import id_named, is_reading, is_recording, titled
 from treering.verbs.short_ids import short_id
 from treering.verbs.trees import tree_of
+from treering.verbs.work_order import FINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,6 @@ def last_patch(ledger: Ledger, actor: str) -> PatchRecord:
 
 
 _OPEN = ("open", "in_progress", "blocked")
-_CLOSED = ("resolved", "closed", "cancelled")
 _TASKS = ("work_item",)
 _MAX_PATCHES = 200
 
@@ -199,11 +199,11 @@ def _task_named(engine: Engine, item: str) -> str:
     try:
         identity = id_named(engine, item, _TASKS, statuses=_OPEN, what="open task", strict=True)
     except NotFound:
-        if closed := _titled(engine, item, _TASKS, statuses=_CLOSED):
+        if closed := _titled(engine, item, _TASKS, statuses=tuple(sorted(FINISHED))):
             raise _already_done(closed) from None
         raise
     task = engine.ledger.get(identity)
-    if task.status in _CLOSED:
+    if task.status in FINISHED:
         raise _already_done(task)
     return identity
 

@@ -19,12 +19,12 @@ from treering.retrieval.index.passages import passages_of
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
 from treering.verbs.lint.survey import ObjectRule, Problem, Rule, SpaceRule, Survey
+from treering.verbs.work_order import FINISHED
 
 _UNVERIFIED_AFTER = timedelta(days=180)
 _MIN_LIKENESS = 0.8
 """The share of words in common from which two statements are near duplicates."""
 _MAX_COMPARED = 2_000
-_OVER = {"resolved", "closed", "cancelled"}
 _WITHDRAWN = {"superseded", "stale", "archived"}
 _QUOTED_CHARS = 200
 _ON_BRANCH = "It is current on other branches. Replace it with lines of this branch; archive it only after a merge."
@@ -127,7 +127,7 @@ def superseded_but_used(item: Knowledge | WorkItem, seen: Survey) -> Iterator[Pr
             parent = seen.find(parent_id)
             if not (isinstance(parent, Knowledge) and continues(item, parent)):
                 yield from _based_on_withdrawn(item, parent_id, seen)
-    elif item.status not in _OVER:
+    elif item.status not in FINISHED:
         for knowledge_id in item.related_knowledge_refs:
             yield from _based_on_withdrawn(item, knowledge_id, seen)
 
@@ -167,7 +167,7 @@ def freed_work(work: WorkItem, seen: Survey) -> Iterator[Problem]:
     if work.status != "blocked":
         return
     blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
-    done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
+    done = [one for one in blockers if isinstance(one, WorkItem) and one.status in FINISHED]
     if blockers and len(done) == len(blockers):
         yield Problem(
             ids=(work.id, *seen.told(one.id for one in done)),

@@ -19,6 +19,7 @@ from treering.extensions.server.web.overview import OBJECTS, OVERVIEW
 from treering.extensions.server.web.view import PageView, Rendered, told_event
 from treering.verbs.query.recent import RecentChange, RecentReport
 from treering.verbs.query.search import SearchReport
+from treering.verbs.work_order import FINISHED
 
 _EVENTS = 200
 _ENOUGH = 20
@@ -26,7 +27,6 @@ _MOST_EVENTS = 20_000
 _DECISIONS = 50
 _LISTED = 200
 _OPEN = ("open", "in_progress", "blocked")
-_DONE = ("resolved", "closed", "cancelled")
 ChangeClass = Literal["came", "changed", "withdrawn"]
 WIDTH, HEIGHT = 960, 120
 _BARS = 48
@@ -102,7 +102,7 @@ def work(view: PageView) -> Rendered:
         {
             "overview": view.overview(),
             "open": _listed(view, type="work_item", status=_OPEN),
-            "done": _listed(view, type="work_item", status=_DONE),
+            "done": _listed(view, type="work_item", status=tuple(sorted(FINISHED))),
             "activities": _listed(view, type="activity"),
             "command": ("treering", "query", "--mode", "search", "--option", 'filter={"type": "work_item"}'),
         },
