@@ -92,7 +92,7 @@ class Connector:
         plain = self._connect(addresses[:_MAX_ADDRESSES_TRIED], port)
         try:
             return self.trust().wrap_socket(plain, server_hostname=host) if secure else plain
-        except BaseException:
+        except BaseException:  # also an interrupt: the caller does not have it yet
             plain.close()
             raise
 
@@ -111,7 +111,7 @@ def _connected(address: str, port: int, seconds: float) -> socket.socket:
     reached = socket.create_connection((address, port), seconds)
     try:
         _check_reached(reached, address)
-    except BaseException:
+    except BaseException:  # also an interrupt: the caller does not have it yet
         reached.close()
         raise
     return reached

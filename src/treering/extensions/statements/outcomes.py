@@ -1,4 +1,4 @@
-"""Decisions, rules and causes of failures that a message states in so many words."""
+"""Decisions, rules and causes of failures that a message states literally."""
 
 import re
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from treering.core.evidence import EvidenceRef, Segment, place_in, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.versions import TreeView
 from treering.ports.ledger import Ledger
-from treering.verbs.scoped_ledger import ScopedLedger, item_in_tree
+from treering.verbs.scoped_ledger import ScopedLedger, item_in_tree, on_all_branches
 
 
 def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
@@ -48,9 +48,13 @@ def _cited(ledger: Ledger, item: Object, tree: TreeView | None) -> Iterator[tupl
     If branches have the same words in different segments, only the segment in the tree is returned.
     """
     cited: list[tuple[EvidenceRef, Source, Segment, Segment | None]] = []
-    for ref, source in refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else ():
+    refs = refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else []
+    # One read for all that are in their sources now; others are read one by one.
+    current = on_all_branches(ledger).segments([(ref.source_id, ref.segment_id) for ref, _ in refs]) if refs else {}
+    for ref, source in refs:
         with suppress(NotFound):
-            segment = ledger.segment(ref.source_id, ref.segment_id)
+            place = ref.source_id, ref.segment_id
+            segment = current.get(place) or ledger.segment(*place)
             contents = tree.contents(source.origin, source.fingerprint) if tree and tree.has(source.origin) else None
             cited.append((ref, source, segment, segment.in_contents(contents)))
     words_here = {(source.id, ref.quote(segment)) for ref, source, segment, here in cited if here}

@@ -112,9 +112,8 @@ def orphan_nodes(node: Node, seen: Survey) -> Iterator[Problem]:
 
 
 def _owns_work(node: Node, seen: Survey) -> bool:
-    names = {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}
-    is_owner = node.kind in ("person", "team")
-    return is_owner and any(owner.casefold() in names for work in seen.each(WorkItem) for owner in work.owner_refs)
+    names = (node.name, *node.aliases)
+    return node.kind in ("person", "team") and not seen.owners.isdisjoint(name.casefold() for name in names)
 
 
 def duplicate_nodes(seen: Survey) -> Iterator[Problem]:

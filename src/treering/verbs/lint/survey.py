@@ -12,7 +12,7 @@ from pydantic import Field
 
 from treering.core.characters import named
 from treering.core.filters import EVERYTHING, Compare, Filter
-from treering.core.objects import Knowledge, Object, ObjectType, Source, title_of
+from treering.core.objects import Knowledge, Object, ObjectType, Source, WorkItem, title_of
 from treering.core.patch import Link, Operation
 from treering.core.policy import is_current
 from treering.core.scope import ROOT, is_within, sees
@@ -131,6 +131,11 @@ class Survey:
         """Return whether an object of the space refers to another, or has a link to it."""
         referrers = map(self.find, self.ledger.referrers(identity))
         return bool(self.links(identity)) or any(item and identity in references_of(item) for item in referrers)
+
+    @cached_property
+    def owners(self) -> frozenset[str]:
+        """The owners of work, case-folded."""
+        return frozenset(owner.casefold() for work in self.each(WorkItem) for owner in work.owner_refs)
 
     def here(self, source: Source) -> Source | None:
         """Return a source as it is in the tree of its repository; `None` if it is not in it."""

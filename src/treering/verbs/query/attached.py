@@ -117,8 +117,9 @@ def _linked(naming: Referring, identity: str) -> list[str]:
 
 
 def _own_references(item: Object) -> list[str]:
-    parent = (item.parent_ref,) if isinstance(item, WorkItem) and item.parent_ref else ()
-    refs = (*parent, *references_of(item)) if isinstance(item, WorkItem) else ()
+    if not isinstance(item, WorkItem):
+        return []
+    refs = (item.parent_ref or "", *references_of(item))
     return [ref for ref in refs if ref.partition(":")[0] in _ATTACHED_PREFIXES]
 
 
