@@ -67,6 +67,8 @@ MEASURES: Mapping[str, Measure] = {
     "prepare_memory": Measure("– at most, preparing tables", "MiB", {}),
     "disk": Measure("disk, space", "MiB", {}),
     "prepared": Measure("disk, prepared tables", "MiB", {}),
+    "read": Measure("reading ahead in the background", "s", {}),
+    "read_memory": Measure("– memory at most", "MiB", {}),
     "status": Measure("`status`", "s", {}),
     "verify": Measure("verification of the audit log", "s", {}),
     "backup": Measure("backup, verified", "s", {}),
@@ -88,7 +90,7 @@ MEASURES: Mapping[str, Measure] = {
 """The figures in order of the table."""
 
 _STEPS = (
-    *("scale_fill", "scale_prepare", "scale_first", "scale_ask"),
+    *("scale_fill", "scale_read", "scale_prepare", "scale_first", "scale_ask"),
     *("scale_maintain", "scale_lint", "scale_kill", "scale_merge"),
 )
 _BYTES = frozenset({"disk", "prepared", "script_disk"})

@@ -62,6 +62,17 @@ def scale_fill(folder: str, kind: str, size: int) -> Answer:
     }
 
 
+def scale_read(folder: str, kind: str, size: int) -> Answer:
+    """Read conversations ahead, as the background process does after it embedded their texts."""
+    if kind != "conversations":
+        return {}
+    from treering.extensions.statements.reading_ahead import read_ahead
+
+    with _opened(folder) as space:
+        cost = cost_of(partial(read_ahead, space)).cpu
+    return {"read": cost, "read_memory": peak_memory()}
+
+
 def scale_first(folder: str, kind: str, size: int) -> Answer:
     """Open the space and ask one question."""
     from benchmarks.scale_texts import KINDS
@@ -239,6 +250,7 @@ STEPS: dict[str, Callable[..., Answer]] = {
     step.__name__: step
     for step in (
         scale_fill,
+        scale_read,
         scale_prepare,
         scale_first,
         scale_ask,
