@@ -11,6 +11,7 @@ from treering.core.canonical import Instant, chain_hashes
 from treering.core.errors import Corrupt, NotFound
 from treering.core.objects import Source
 from treering.core.patch import Update
+from treering.extensions.discussions.identity import DiscussionRef
 from treering.ports.ledger import Ledger, SourceState
 from treering.verbs.ingest.turns import PAUSE, stored_turns
 
@@ -155,9 +156,9 @@ class Block:
         return self.changed(chunks=[*(chunk for chunk in self.chunks if chunk.key != state.key), state])
 
 
-def heads_of(ledger: Ledger, *, scope: str, origin: str) -> list[BlockHead]:
+def heads_of(ledger: Ledger, ref: DiscussionRef) -> list[BlockHead]:
     """Return the heads of a discussion's blocks, in order."""
-    return sorted_heads(ledger.sources(scope=scope, root=origin), status="active")
+    return sorted_heads(ledger.sources(scope=ref.scope, root=ref.origin), status="active")
 
 
 def sorted_heads(sources: Mapping[str, SourceState], *, status: str) -> list[BlockHead]:

@@ -91,7 +91,7 @@ class MessageLog:
 
     def blocks(self) -> list[BlockHead]:
         """Return the heads of the blocks, in order."""
-        return heads_of(self._engine.ledger, scope=self.ref.scope, origin=self.ref.origin)
+        return heads_of(self._engine.ledger, self.ref)
 
     def block(self, head: BlockHead) -> Block:
         """Read the current state of a block. Raises `NotFound` if it was erased."""
