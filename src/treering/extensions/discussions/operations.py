@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, Positiv
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.filters import Compare
 from treering.extensions.discussions.files import STATE as STATE_FILE
-from treering.extensions.discussions.files import read_state
+from treering.extensions.discussions.files import StateMark, read_state
 from treering.extensions.discussions.generators.generator import MakingPlan
 from treering.extensions.discussions.identity import home_of
 from treering.extensions.discussions.log.blocks import StoredMessage
@@ -276,13 +276,11 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
     home = f"{home_of(call.scope)}/"
     hits = discussions.search(given.query, search)
     query = LineQuery(given.query, call.engine.quick)
-    found = tuple(_found_in(hit.scope.removeprefix(home).partition("/")[0], hit, query) for hit in hits)
-    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
-
-
-def _found_in(discussion: str, hit: DiscussionHit, query: LineQuery) -> FoundIn:
-    answer = query.lines_of(hit.text)
-    return FoundIn(discussion, hit, answer.shown, answer.columns)
+    found: list[FoundIn] = []
+    for hit in hits:
+        answer = query.lines_of(hit.text)
+        found.append(FoundIn(hit.scope.removeprefix(home).partition("/")[0], hit, answer.shown, answer.columns))
+    return DiscussionsFound(query=given.query, found=tuple(found), warnings=hits.warnings, understood=hits.understood)
 
 
 def _all_discussions(call: Call) -> DiscussionMemory:
@@ -305,23 +303,19 @@ def _state(call: Call, given: DiscussionInput, options: StateOptions) -> StateSh
 
 
 def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
-    text, mark = read_state({STATE_FILE: given.text})
+    text, given_mark = read_state({STATE_FILE: given.text})
+    mark = given_mark or StateMark()
     if not text:
         raise InvalidInput("The edited state document is empty.", hint="The document needs at least one heading.")
     discussion = known_discussion(call, given.id)
     before = discussion.state()
-    base, last = (mark.version or None, mark.last_message) if mark else (None, None)
-    version = _edited(discussion, text, base=base, last=last)
-    after = discussion.state()
-    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
-
-
-def _edited(discussion: Discussion, text: str, *, base: str | None, last: int | None) -> Version:
     try:
-        return discussion.edit_state(text, base=base, last=last)
+        version = discussion.edit_state(text, base=mark.version or None, last=mark.last_message)
     except NotFound as error:
         hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
         raise NotFound(error.message, hint=hint, details=error.details) from error
+    after = discussion.state()
+    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
 
 
 def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool = False) -> MessagesDeleted:

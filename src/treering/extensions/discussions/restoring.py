@@ -79,8 +79,7 @@ class _Import:
 
     def _import_messages(self) -> int:
         """Record the messages at their positions; messages without text are recorded and deleted again."""
-        read, rejected = read_lines(self._files, MESSAGES, MessageLine)
-        self._rejected += rejected
+        read = read_lines(self._files, MESSAGES, MessageLine, self._rejected)
         # Positions missing between two lines become deleted messages.
         most = len(read) + _MAX_MISSING
         self._rejected += [
@@ -97,13 +96,12 @@ class _Import:
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)
-        return len(lines) - len(empty) - restored.placed
+        return restored.appended - len(empty)
 
     def _import_memories(self) -> int:
         """Write the memories of each block, with the states of its chunks."""
-        read, rejected = read_lines(self._files, MEMORIES, MemoryLine)
-        chunks, rejected_chunks = read_lines(self._files, CHUNKS, ChunkLine)
-        self._rejected += (*rejected, *rejected_chunks)
+        read = read_lines(self._files, MEMORIES, MemoryLine, self._rejected)
+        chunks = read_lines(self._files, CHUNKS, ChunkLine, self._rejected)
         written = 0
         for head in self._log.blocks():
             inside = [line for line in read if _is_in(line, head) and not line.condensed]
@@ -147,8 +145,7 @@ class _Import:
         return 1
 
     def _import_summaries(self) -> int:
-        read, rejected = read_lines(self._files, SUMMARY, VersionLine)
-        self._rejected += rejected
+        read = read_lines(self._files, SUMMARY, VersionLine, self._rejected)
         versions = Versions(self._engine, self._ref, "rolling_summary")
         memories = Memories(self._engine, self._ref).after(-1)
         reached, end = -1, self._log.count() - 1
@@ -191,8 +188,8 @@ def _import_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[boo
     if current is None and mark is not None:
         return _restore_state(engine, ref, text, mark), ()
     try:
-        base, last = (mark.version or None, mark.last_message) if mark else (None, None)
-        edited = edit_state(engine, ref, text, base=base, last=last)
+        place = mark or StateMark()
+        edited = edit_state(engine, ref, text, base=place.version or None, last=place.last_message)
     except NotFound:
         return False, (f"{STATE}: it is based on a version that this discussion does not have",)
     return current is None or edited.id != current.id, ()

@@ -20,7 +20,7 @@ from treering.extensions.statements.statement import SaidMessage
 from treering.ports.ledger import Selection
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
-from treering.ports.search import NamePart, Scored, TextRequest
+from treering.ports.search import NamePart, Scored, TextQuery, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest, run_together
 from treering.retrieval.search.known_words import known_words
@@ -352,23 +352,11 @@ class _Search:
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
-        terms, reach, index = question_for(keywords), self._reach(), self.engine.index
-
-        def ask(limit: int) -> list[_Candidate]:
-            names = tuple(map(NamePart, terms.identifiers))
-            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
-            return self._candidates(answer.words, answer.names)
-
-        return self._weighted(ask, lambda text: [text.hold(keyword) for keyword in keywords])
+        return self._weighted(question_for(keywords), lambda text: [text.hold(keyword) for keyword in keywords])
 
     def _by_words(self, query: str) -> list[DiscussionHit]:
-        terms, reach, index = query_terms(query), self._reach(), self.engine.index
-
-        def ask(limit: int) -> list[_Candidate]:
-            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
-            return self._candidates(answer.words)
-
-        return self._weighted(ask, _holds_words(terms.words))
+        terms = replace(query_terms(query), identifiers=())
+        return self._weighted(terms, _holds_words(terms.words))
 
     def _near(self, query: str, limit: int) -> list[_Candidate]:
         meaning = question_of(Call(self.engine, self.scope), query).meaning
@@ -398,8 +386,15 @@ class _Search:
         ranked = sorted(passages.heads.values(), key=lambda head: (-best[head.key], head.key))
         return [_Candidate(head, best[head.key]) for head in ranked]
 
-    def _weighted(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
-        """Weight hits by the fields that contain search terms, and drop those without any."""
+    def _weighted(self, terms: TextQuery, holds: _Holds) -> list[DiscussionHit]:
+        """Search for terms, weight hits by the fields that contain some, and drop those without any."""
+        reach, names = self._reach(), tuple(map(NamePart, terms.identifiers))
+
+        def ask(limit: int) -> list[_Candidate]:
+            request = TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)
+            (answer,) = self.engine.index.text.search([request])
+            return self._candidates(answer.words, answer.names)
+
         weights = self.options.weights or FieldWeights()
         hits = [replace(hit, score=hit.score * _share(hit, holds, weights)) for hit in self._enough(ask)]
         return ranked_by_age([hit for hit in hits if hit.score > 0], self.options.recency)

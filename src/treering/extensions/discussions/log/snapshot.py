@@ -174,14 +174,6 @@ class LogSnapshot:
         return counts
 
 
-def mark_of(message: StoredMessage, key: str | None = None) -> Mark:
-    """Return the mark of a stored message; `key` is given for deleted ones."""
-    if key is None:
-        # Older versions stored thoughts of models; the transcript has the message without them.
-        key = message_key(message.role, spoken_words(message.role, message.text))
-    return Mark(key, message.role, message.deleted)
-
-
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """A message of a transcript or to be written: a new one, a stored one, or a deleted one.
@@ -237,7 +229,13 @@ def entries_of(block: Block) -> list[LogEntry]:
 
 def _marks(block: Block, first: int) -> list[Mark]:
     keys = {deletion.position: deletion.key for deletion in block.deletions}
-    return [mark_of(message, keys.get(message.position)) for message in block.messages if message.position >= first]
+    messages = [message for message in block.messages if message.position >= first]
+    return [Mark(keys.get(one.position, _key(one)), one.role, one.deleted) for one in messages]
+
+
+def _key(message: StoredMessage) -> str:
+    # Older versions stored thoughts of models; the transcript has the message without them.
+    return message_key(message.role, spoken_words(message.role, message.text))
 
 
 def _chain(marks: Sequence[Mark]) -> str:
