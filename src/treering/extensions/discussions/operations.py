@@ -323,74 +323,37 @@ def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool
     return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
-LIST = Operation("discussion list", "List the stored discussions.", Nothing, Nothing, Discussions, _list, rights=READS)
-RECORD = Operation(
+LIST = Operation.of("discussion list", "List the stored discussions.", _list, rights=READS)
+RECORD = Operation.of(
     "discussion record",
     "Store messages, and make the memories that are due.",
-    RecordInput,
-    RecordOptions,
-    RecordReport,
     _record,
     rights=WRITES,
     repeatable=True,
     makes_space=True,
 )
-UPDATE = Operation(
+UPDATE = Operation.of(
     "discussion update",
     "Make the memories that are due, and update summary and state document.",
-    DiscussionInput,
-    UpdateOptions,
-    UpdateReport,
     _update,
     rights=WRITES,
     repeatable=True,
 )
-SHOW = Operation(
+SHOW = Operation.of(
     "discussion show",
     "Show the summary, the state document, and the latest memories and messages.",
-    DiscussionInput,
-    ShowOptions,
-    DiscussionShown,
     _show,
     rights=READS,
 )
-SEARCH = Operation(
-    "discussion search",
-    "Find memories and messages, best first.",
-    DiscussionSearchInput,
-    LookingOptions,
-    DiscussionsFound,
-    _search,
-    rights=READS,
-)
-STATE = Operation(
-    "discussion state", "Show the state document.", DiscussionInput, StateOptions, StateShown, _state, rights=READS
-)
-EDIT = Operation(
-    "discussion edit",
-    "Save a person's edit of the state document.",
-    EditInput,
-    Nothing,
-    EditReport,
-    _edit,
-    rights=DECIDES,
-)
-DELETE = Operation(
-    "discussion delete",
-    "Delete messages, and everything derived from them.",
-    PositionsInput,
-    Nothing,
-    MessagesDeleted,
-    _delete,
-    rights=WRITES,
-)
-ERASE = Operation(
-    "discussion erase",
-    "Erase messages permanently, from all earlier versions too.",
-    PositionsInput,
-    Nothing,
-    MessagesDeleted,
-    partial(_delete, erase=True),
+SEARCH = Operation.of("discussion search", "Find memories and messages, best first.", _search, rights=READS)
+STATE = Operation.of("discussion state", "Show the state document.", _state, rights=READS)
+EDIT = Operation.of("discussion edit", "Save a person's edit of the state document.", _edit, rights=DECIDES)
+DELETE = Operation.of("discussion delete", "Delete messages, and everything derived from them.", _delete, rights=WRITES)
+ERASE = replace(
+    DELETE,
+    name="discussion erase",
+    summary="Erase messages permanently, from all earlier versions too.",
+    run=partial(_delete, erase=True),
     rights=replace(DECIDES, destroys=True),
 )
 OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)
