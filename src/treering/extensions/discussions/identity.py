@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from treering.core.errors import InvalidInput
-from treering.core.fencing import cut
 from treering.core.objects import Source
 from treering.core.patch import Operation, Receipt
 from treering.core.scope import ROOT, parse_scope
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
 
-_MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
+_TAG = re.compile(
+    # Longer text between two marks is not an id, even if most of it is white space.
+    r"\[DiscussionId\]((?:(?!\[/?DiscussionId\]).){0,256})\[/DiscussionId\]",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
 _MAX_ID_CHARS = 128
-_MAX_TAG_CHARS = 256
-"""Longer text between two tags is not an id, even if most of it is white space."""
 _SECTION = "discussion"
 
 
@@ -80,17 +81,7 @@ class Tagged:
 
 def without_tags(text: str) -> Tagged:
     """Remove `[DiscussionId]…[/DiscussionId]` tags from a text, in linear time."""
-    ids: list[str] = []
-    spans: list[tuple[int, int]] = []
-    opening: re.Match[str] | None = None
-    for mark in _MARK.finditer(text):
-        if not mark["end"]:
-            opening = mark
-        elif opening and mark.start() - opening.end() <= _MAX_TAG_CHARS:
-            ids.append(text[opening.end() : mark.start()])
-            spans.append((opening.start(), mark.end()))
-            opening = None
-    return Tagged(cut(text, spans), tuple(ids))
+    return Tagged(_TAG.sub("", text), tuple(_TAG.findall(text)))
 
 
 def apply_patch(

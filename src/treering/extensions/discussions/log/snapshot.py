@@ -14,7 +14,6 @@ from treering.extensions.discussions.log.alignment import (
     Mark,
     agreed,
     align,
-    is_end,
     is_same_message,
     parts_of,
     steps,
@@ -124,8 +123,7 @@ class LogSnapshot:
             return Alignment(self.count, 0)
         counts = self._counts(transcript)
         match = max(map(agreed, counts.values()), key=lambda reading: reading.kept)
-        live = [mark for mark in transcript if mark.key]
-        if match.kept == self.count or (match.told == len(transcript) and self._ends_with(live)):
+        if match.kept == self.count or match.told == len(transcript):
             return Alignment(self.count, match.told)
         # If most of it agrees, it starts at the beginning, and the agreeing messages need not be read again.
         least = match.kept if 2 * match.told >= len(transcript) else 0
@@ -140,19 +138,6 @@ class LogSnapshot:
         if any(block.deletions for block in self._blocks.values()):
             counts["omitted"] = self._steps(transcript, 0, deleted="omitted")
         return counts
-
-    def _ends_with(self, transcript: Sequence[Mark]) -> bool:
-        """Return whether a transcript consists of the last messages; reads no more blocks than necessary."""
-        left = list(transcript)
-        for head in reversed(self.heads):
-            marks = _marks(self.block(head), head.first)
-            here = min(len(left), sum(not mark.deleted for mark in marks))
-            if here and not is_end(left[-here:], marks):
-                return False
-            del left[len(left) - here :]
-            if not left:
-                return True
-        return False
 
     def _steps(self, transcript: Sequence[Mark], start: int, *, deleted: DeletedLookup) -> list[int]:
         """Count the agreeing transcript messages after each stored one from a position (`alignment.steps`)."""
