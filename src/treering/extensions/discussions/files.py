@@ -13,7 +13,6 @@ from typing import ClassVar, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.canonical import canonical_json
-from treering.core.errors import NotFound
 from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.identity import DiscussionRef
 from treering.extensions.discussions.log.blocks import ChunkStatus
@@ -149,12 +148,6 @@ def read_state(files: Files) -> tuple[str, StateMark | None]:
     except ValidationError:
         mark = None
     return text[: comment.start()].strip(), mark
-
-
-def check_files(files: Files) -> None:
-    """Raise `NotFound` if none of the files belongs to a discussion."""
-    if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
-        raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
 
 
 def _lines(lines: Iterable[_FileLine]) -> str:

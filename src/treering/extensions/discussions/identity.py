@@ -40,8 +40,21 @@ class DiscussionRef:
 
 
 def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRef:
-    """Return the reference to a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
-    return DiscussionRef(checked_id(discussion_id), parse_scope(within))
+    """Return the reference to a discussion, whose id is stripped of surrounding white space.
+
+    Raises `InvalidInput` for an id that is empty, long, or could be a path.
+    """
+    name = discussion_id.strip() if isinstance(discussion_id, str) else ""
+    invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
+    if invalid or "\x7f" in name:
+        raise InvalidInput(
+            f"{discussion_id!r} is not a valid discussion id."
+            if name or not isinstance(discussion_id, str)
+            else "The discussion id is empty.",
+            hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
+            details={"given": repr(discussion_id)[:200]},
+        )
+    return DiscussionRef(name, parse_scope(within))
 
 
 def ref_of(source: Source) -> DiscussionRef | None:
@@ -54,21 +67,6 @@ def ref_of(source: Source) -> DiscussionRef | None:
 def home_of(within: str) -> str:
     """Return the scope that contains all discussions below `within`."""
     return f"{'' if within == ROOT else within}/{_SECTION}"
-
-
-def checked_id(discussion_id: object) -> str:
-    """Return an id without surrounding white space. Raises `InvalidInput` if it is empty, long, or could be a path."""
-    name = discussion_id.strip() if isinstance(discussion_id, str) else ""
-    invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
-    if invalid or "\x7f" in name:
-        raise InvalidInput(
-            f"{discussion_id!r} is not a valid discussion id."
-            if name or not isinstance(discussion_id, str)
-            else "The discussion id is empty.",
-            hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
-            details={"given": repr(discussion_id)[:200]},
-        )
-    return name
 
 
 @dataclass(frozen=True, slots=True)

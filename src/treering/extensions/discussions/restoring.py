@@ -20,7 +20,6 @@ from treering.extensions.discussions.files import (
     MessageLine,
     StateMark,
     VersionLine,
-    check_files,
     read_lines,
     read_state,
 )
@@ -53,7 +52,8 @@ def import_discussion(engine: Engine, ref: DiscussionRef, files: Files) -> Impor
     the state document is read, as a person's edit of the version it is based on. Invalid lines are reported and
     skipped. Raises `NotFound` if none of the files is present.
     """
-    check_files(files)
+    if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
+        raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
     if MessageLog(engine, ref).exists():
         changed, rejected = _import_state(engine, ref, files)
         return Imported(state=changed, rejected=rejected)
@@ -89,10 +89,8 @@ class _Import:
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
         begins = {line.position: line.after for line in lines if line.after is not None}
         restored = self._log.restore([_message(line) for line in lines], begins=begins)
-        if restored.left_out:
-            problem = f"{restored.left_out} message(s) were erased on {restored.erased_on}, in whole or in part"
-            retry = "`treering discussion record --again` records them"
-            self._rejected.append(f"{MESSAGES}: {problem}, and skipped; {retry}")
+        if reason := restored.left_out_reason():
+            self._rejected.append(f"{MESSAGES}: {reason}")
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)

@@ -59,9 +59,7 @@ class StatelessDiscussion:
 
     def summary(self, *, refresh: bool = False) -> str:
         """Return a summary of the messages, made by the generator if `refresh`, else by rules."""
-        if refresh:
-            return self.fold_summary()
-        return self._summary or self._folded(BuiltInGenerator())
+        return self.fold_summary() if refresh else self._summary or self._folded(BuiltInGenerator())
 
     def fold_summary(self) -> str:
         """Make a summary of the messages with the generator; an empty answer changes nothing."""

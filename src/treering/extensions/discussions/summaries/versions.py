@@ -94,6 +94,11 @@ class Versions:
         """Return the current version: the active one, or else the newest surviving one."""
         return self.state().current
 
+    def text(self) -> str:
+        """Return the text of the current version; empty if there is none."""
+        current = self.current()
+        return current.text if current else ""
+
     def state(self) -> TextState:
         """Return the current version and people's lines, which remain if no version is current."""
         chain = self._chain()
