@@ -33,7 +33,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.read_reports import is_empty_scope, lag_warning, understood_days
+from treering.verbs.read_reports import ONLY_NEAREST, is_empty_scope, lag_warning, understood_days
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import (
     FoundTurn,
@@ -222,7 +222,7 @@ def search(
     lagging = lag_warning(lag) if by_meaning else behind_warning(lag.behind)
     return DiscussionHits(
         run.with_replies(current),
-        warnings=(*(() if hits else run.missing()), *lagging, *unread),
+        warnings=(*run.gaps(hits), *lagging, *unread),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 
@@ -256,15 +256,16 @@ _Holds = Callable[[KeywordText], list[bool]]
 """Returns for each search term whether a text contains it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Search:
-    """One search with its scope and options."""
+    """One search with its scope and options. `answered`: whether a hit is relevant, as far as is known."""
 
     engine: Engine
     scope: str
     descend: bool
     options: DiscussionSearch
     above: str = ""
+    answered: bool = True
 
     @property
     def zone(self) -> TimeZone:
@@ -288,8 +289,10 @@ class _Search:
             case "hybrid":
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
 
-    def missing(self) -> tuple[str, ...]:
-        """Return a warning if there is no discussion, or none of the memories that alone were searched."""
+    def gaps(self, hits: Sequence[DiscussionHit]) -> tuple[str, ...]:
+        """Return a warning if no hit is relevant, or the reason if there are none: no discussion, or no memories."""
+        if hits:
+            return () if self.answered else (ONLY_NEAREST,)
         if is_empty_scope(self.engine, self.scope):
             return (f"No discussion is stored in {self.scope}.",)
         reach = self._reach()
@@ -373,7 +376,9 @@ class _Search:
         reach = self._reach()
         steps = [retrieval(question, reach=reach, limit=limit), known_words(question, reach)]
         results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-        weak = Judgement.of(known, question, results).weak if self.options.related else frozenset()
+        judgement = Judgement.of(known, question, results)
+        self.answered = judgement.answers
+        weak = judgement.weak if self.options.related else frozenset()
         return [_Candidate(hit.head, hit.score) for hit in results.hits if hit.head.key not in weak]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
