@@ -83,7 +83,7 @@ def test_of_two_openings_the_last_one_counts():
 def test_an_empty_tag_is_an_empty_id_that_is_refused():
     (named,) = without_tags("[DiscussionId][/DiscussionId]").ids
     with pytest.raises(InvalidInput, match="empty"):
-        discussion_ref(named).id
+        discussion_ref(named)
 
 
 def test_tags_by_the_megabyte_are_no_work_without_end():
