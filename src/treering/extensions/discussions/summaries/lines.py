@@ -11,7 +11,8 @@ def merge_lines(base: str, mine: str, theirs: str) -> str:
     """
     if theirs == base:
         return mine
-    return with_manual_lines(theirs, mine, written=added_lines(base, mine), struck=added_lines(mine, base))
+    added, removed = added_lines(base, mine), added_lines(mine, base)
+    return with_manual_lines(theirs, mine, written=added, struck=removed, appends=False)
 
 
 def added_lines(base: str, text: str) -> list[str]:
@@ -20,11 +21,13 @@ def added_lines(base: str, text: str) -> list[str]:
     return [line for line in dict.fromkeys(_nonblank_lines(text)) if line not in known]
 
 
-def with_manual_lines(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
+def with_manual_lines(
+    text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str], appends: bool = True
+) -> str:
     """Return a text with the lines that a person added, and without the lines that a person deleted.
 
     A missing line returns to its place in the `earlier` text: next to the same lines, else at the end of its section,
-    or at the end if there is no such heading.
+    or at the end if there is no such heading. `appends`: the last line of a section returns behind newer lines.
     """
     manual = list(written)
     gone = set(struck) - set(manual)
@@ -35,7 +38,7 @@ def with_manual_lines(text: str, earlier: str, *, written: Iterable[str], struck
     unplaced = (line for line in manual if line not in places)
     for line in dict.fromkeys([*places, *unplaced]):
         if line in missing:
-            at = _index_of(bare, places.get(line, _LinePlace()))
+            at = _index_of(bare, places.get(line, _LinePlace()), appends=appends)
             lines.insert(at, line)
             bare.insert(at, line)
     return "\n".join(lines).strip()
@@ -69,10 +72,10 @@ def _is_heading(line: str) -> bool:
     return line.startswith("#")
 
 
-def _index_of(bare: Sequence[str], place: _LinePlace) -> int:
+def _index_of(bare: Sequence[str], place: _LinePlace, *, appends: bool) -> int:
     """Return the index at which a line belongs in a document."""
     known = {*bare} - {""}
-    if place.after and place.before in known:
+    if place.before in known and (place.after or not appends):
         return bare.index(place.before) + 1
     if place.after in known:
         return bare.index(place.after)
