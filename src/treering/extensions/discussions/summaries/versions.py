@@ -229,10 +229,8 @@ class Versions:
         named = [Compare(name, "eq", value) for name, value in fields.items()]
         where = And((*named, Compare("status", "in", statuses)))
         found = self._engine.ledger.select(Selection(scope=self._ref.scope, types=("knowledge",), where=where))
-        return sorted((item for item in found if isinstance(item, Knowledge) and self._is_version(item)), key=_number)
-
-    def _is_version(self, item: Knowledge) -> bool:
-        return isinstance(item.payload, Summary) and item.payload.form == self._form
+        items = (item for item in found if isinstance(item, Knowledge))
+        return sorted((item for item in items if _payload(item).form == self._form), key=_number)
 
     def _conflict(self) -> Conflict:
         return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was changed by another writer.", hint=_AGAIN)
