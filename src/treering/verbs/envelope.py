@@ -323,7 +323,7 @@ class Operation(Generic[Answer]):
         makes_space: bool = False,
     ) -> Self:
         """Declare the operation of a function, whose annotations name the input, the options and the report."""
-        _, given, options, report = get_type_hints(run).values()
+        _, given, options, *_, report = get_type_hints(run).values()
         return cls(
             name, summary, given, options, report, run, rights=rights, repeatable=repeatable, makes_space=makes_space
         )

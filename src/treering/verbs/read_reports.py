@@ -25,6 +25,7 @@ from treering.verbs.scoped_ledger import whole
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Retrieval
 
+ONLY_NEAREST = "No result answers the question; these are the closest matches."
 _MAX_COUNTED = 1000
 """Matches that are counted to explain an empty answer."""
 _MAX_ALTERED_SHOWN = 5

@@ -9,7 +9,7 @@ from discussion_parts import new_log, said, talk, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.extensions.discussions.log.alignment import Agreement, Mark, agreement, align, is_end, parts_of, steps
+from treering.extensions.discussions.log.alignment import Agreement, Mark, agreement, align, parts_of, steps
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.verbs.ingest.turns import Message
 
@@ -356,11 +356,6 @@ def test_no_more_goes_than_agrees_and_nothing_of_an_older_part(told, kept, begin
 def test_messages_before_new_ones_are_never_lost(told):
     found = aligned(told, "xyz")
     assert (found.position, found.told) == (3, 0)
-
-
-@given(LETTERS, LETTERS)
-def test_the_end_is_recognised(kept, end):
-    assert is_end(marks(end), marks([*kept, *end])) == bool(end)
 
 
 @given(LETTERS, st.integers(0, 7))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import parse_scope
-from treering.extensions.discussions.identity import Tagged, checked_id, discussion_ref, home_of, without_tags
+from treering.extensions.discussions.identity import Tagged, discussion_ref, home_of, without_tags
 
 
 def test_discussion_scope_is_below_its_parent_scope():
@@ -45,7 +45,7 @@ def test_a_scope_that_is_none_is_refused():
 @given(st.text(max_size=140))
 def test_every_id_that_passes_makes_a_scope(text):
     try:
-        name = checked_id(text)
+        name = discussion_ref(text).id
     except InvalidInput:
         return
     assert parse_scope(discussion_ref(name).scope).endswith(f"/{name}")
@@ -83,7 +83,7 @@ def test_of_two_openings_the_last_one_counts():
 def test_an_empty_tag_is_an_empty_id_that_is_refused():
     (named,) = without_tags("[DiscussionId][/DiscussionId]").ids
     with pytest.raises(InvalidInput, match="empty"):
-        checked_id(named)
+        discussion_ref(named)
 
 
 def test_tags_by_the_megabyte_are_no_work_without_end():

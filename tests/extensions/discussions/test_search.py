@@ -9,6 +9,7 @@ from treering.core.errors import InvalidInput
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.search import DiscussionSearch, FieldWeights
 from treering.verbs.ingest.turns import Message
+from treering.verbs.read_reports import ONLY_NEAREST
 
 LINES = (
     "Ada keeps her red boat in the harbour",
@@ -298,3 +299,10 @@ def test_a_message_that_asks_is_found_with_the_message_that_answers(space, mode)
     assert (found.reply.speaker, found.reply.text, found.reply.turn) == ("Ben", "Bergen, since May.", 1)
     others = discussion.search("Bergen", DiscussionSearch(what="turns", mode=mode))
     assert {one.text for one in others if one.reply} <= {lines[0][1]}
+
+
+def test_search_warns_if_no_result_is_relevant(space):
+    discussion = talked(space)
+    search = DiscussionSearch(what="both", mode="hybrid")
+    assert ONLY_NEAREST in discussion.search("Which penguins from Antarctica paint igloos?", search).warnings
+    assert ONLY_NEAREST not in discussion.search("Who bought the red boat?", search).warnings

@@ -1,6 +1,6 @@
 """Commands for discussions: continued conversations and their memories."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ from treering.facades import LazyModule
 from treering.registry import brought
 from treering.surfaces.cli.flags import Access, MakingFlags, WriteFlags, add_group
 from treering.surfaces.cli.help import CommandHelp
-from treering.surfaces.cli.printing import IndentedLine, line, say_document, tell
+from treering.surfaces.cli.printing import line, say_document, tell
 from treering.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 from treering.system.settings import Settings, read_key
 
@@ -257,7 +257,7 @@ def import_(
     path.stat()  # a missing path must not create a space
     with opened(access, writing, create=folders.IMPORT.makes_space) as space:
         report = space.perform(folders.IMPORT, within, {"id": ref.id, "path": path})
-        answer(access, {"id": report.id, "report": report.report}, _imported(str(path), report))
+        answer(access, {"id": report.id, "report": report.report}, rendering.render_imported(str(path), report))
         embed_later(space, writing)
 
 
@@ -370,26 +370,14 @@ class ChatFlags:
 
 
 def _what(name: str) -> str:
-    """Return the name of the lines of a file, with or without the discussion's id before its name."""
-    from treering.extensions.discussions.files import MEMORIES, MESSAGES, SUMMARY
-    from treering.extensions.discussions.wilmer_files import FOLDER_MEMORIES, FOLDER_SUMMARY
-
-    tables = {MESSAGES: "message", MEMORIES: "memory", SUMMARY: "version of the summary"}
-    tables |= {FOLDER_MEMORIES: tables[MEMORIES], FOLDER_SUMMARY: tables[SUMMARY]}
-    return next((what for ending, what in tables.items() if name == ending or name.endswith(f"_{ending}")), "")
+    """Return the name of the entries of a file; empty if they are not counted."""
+    stems = {"messages": "message", "memories": "memory", "summary": "version of the summary"}
+    return next((what for stem, what in stems.items() if Path(name).stem.endswith(stem)), "")
 
 
 def _exit_if_failed(made: "MakingReport | None") -> None:
     if made and made.failed:
         raise Exit(1)
-
-
-def _imported(path: str, report: "folders.ImportReport") -> Iterator[IndentedLine]:
-    from treering.extensions.discussions.restoring import Imported
-
-    if isinstance(report.report, Imported):
-        return rendering.render_imported(path, report.report, held=report.held)
-    return rendering.render_imported_file(path, report.report)
 
 
 def _options(flags: SearchFlags) -> Mapping[str, object]:

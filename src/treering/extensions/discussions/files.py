@@ -13,7 +13,6 @@ from typing import ClassVar, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.canonical import canonical_json
-from treering.core.errors import NotFound
 from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.identity import DiscussionRef
 from treering.extensions.discussions.log.blocks import ChunkStatus
@@ -125,16 +124,16 @@ def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     }
 
 
-def read_lines(files: Files, name: str, kind: type[AnyLine]) -> tuple[list[AnyLine], list[str]]:
-    """Return the valid lines of a file, and the reason for each invalid one; a missing file has no lines."""
-    lines, rejected = list[AnyLine](), list[str]()
+def read_lines(files: Files, name: str, kind: type[AnyLine], rejected: list[str]) -> list[AnyLine]:
+    """Return the valid lines of a file; add the reason for each invalid one to `rejected`."""
+    lines: list[AnyLine] = []
     for number, line in enumerate(files.get(name, "").split("\n"), start=1):
         if line.strip():
             try:
                 lines.append(kind.model_validate_json(line))
             except ValidationError as error:
                 rejected.append(f"{name} line {number}: {_problem(error)}")
-    return lines, rejected
+    return lines
 
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
@@ -149,12 +148,6 @@ def read_state(files: Files) -> tuple[str, StateMark | None]:
     except ValidationError:
         mark = None
     return text[: comment.start()].strip(), mark
-
-
-def check_files(files: Files) -> None:
-    """Raise `NotFound` if none of the files belongs to a discussion."""
-    if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
-        raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
 
 
 def _lines(lines: Iterable[_FileLine]) -> str:
@@ -181,10 +174,8 @@ def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
 
 
 def _chunks(engine: Engine, ref: DiscussionRef) -> Iterator[ChunkLine]:
-    log = MessageLog(engine, ref)
-    for head in log.blocks():
-        for state in log.block(head).chunks:
-            yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
+    for state in MessageLog(engine, ref).chunks():
+        yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
 
 
 def _memories(engine: Engine, ref: DiscussionRef, hashes: Sequence[str]) -> Iterator[MemoryLine]:

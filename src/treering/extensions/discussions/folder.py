@@ -154,21 +154,15 @@ def _import(call: Call, given: FilesInput, _options: Nothing) -> ImportReport:
     return ImportReport(id=discussion.id, held=has_messages, report=report)
 
 
-EXPORT = Operation(
+EXPORT = Operation.of(
     "discussion export",
     "Export a discussion as plain files into a folder.",
-    FilesInput,
-    ExportOptions,
-    Exported,
     _export,
     rights=replace(READS, writes_files=True, needs_person=True),
 )
-IMPORT = Operation(
+IMPORT = Operation.of(
     "discussion import",
     "Import an exported folder or a WilmerAI file.",
-    FilesInput,
-    Nothing,
-    ImportReport,
     _import,
     rights=replace(WRITES, reads_files=True, needs_person=True),
     makes_space=True,

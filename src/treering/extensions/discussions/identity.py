@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from treering.core.errors import InvalidInput
-from treering.core.fencing import cut
 from treering.core.objects import Source
 from treering.core.patch import Operation, Receipt
 from treering.core.scope import ROOT, parse_scope
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
 
-_MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
+_TAG = re.compile(
+    # Longer text between two marks is not an id, even if most of it is white space.
+    r"\[DiscussionId\]((?:(?!\[/?DiscussionId\]).){0,256})\[/DiscussionId\]",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
 _MAX_ID_CHARS = 128
-_MAX_TAG_CHARS = 256
-"""Longer text between two tags is not an id, even if most of it is white space."""
 _SECTION = "discussion"
 
 
@@ -39,8 +40,21 @@ class DiscussionRef:
 
 
 def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRef:
-    """Return the reference to a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
-    return DiscussionRef(checked_id(discussion_id), parse_scope(within))
+    """Return the reference to a discussion, whose id is stripped of surrounding white space.
+
+    Raises `InvalidInput` for an id that is empty, long, or could be a path.
+    """
+    name = discussion_id.strip() if isinstance(discussion_id, str) else ""
+    invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
+    if invalid or "\x7f" in name:
+        raise InvalidInput(
+            f"{discussion_id!r} is not a valid discussion id."
+            if name or not isinstance(discussion_id, str)
+            else "The discussion id is empty.",
+            hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
+            details={"given": repr(discussion_id)[:200]},
+        )
+    return DiscussionRef(name, parse_scope(within))
 
 
 def ref_of(source: Source) -> DiscussionRef | None:
@@ -55,21 +69,6 @@ def home_of(within: str) -> str:
     return f"{'' if within == ROOT else within}/{_SECTION}"
 
 
-def checked_id(discussion_id: object) -> str:
-    """Return an id without surrounding white space. Raises `InvalidInput` if it is empty, long, or could be a path."""
-    name = discussion_id.strip() if isinstance(discussion_id, str) else ""
-    invalid = not name or len(name) > _MAX_ID_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
-    if invalid or "\x7f" in name:
-        raise InvalidInput(
-            f"{discussion_id!r} is not a valid discussion id."
-            if name or not isinstance(discussion_id, str)
-            else "The discussion id is empty.",
-            hint=f"Use 1 to {_MAX_ID_CHARS} characters without '/', '\\' or control characters.",
-            details={"given": repr(discussion_id)[:200]},
-        )
-    return name
-
-
 @dataclass(frozen=True, slots=True)
 class Tagged:
     """A text without its tags, and the ids in them, in order and unchecked."""
@@ -80,17 +79,7 @@ class Tagged:
 
 def without_tags(text: str) -> Tagged:
     """Remove `[DiscussionId]…[/DiscussionId]` tags from a text, in linear time."""
-    ids: list[str] = []
-    spans: list[tuple[int, int]] = []
-    opening: re.Match[str] | None = None
-    for mark in _MARK.finditer(text):
-        if not mark["end"]:
-            opening = mark
-        elif opening and mark.start() - opening.end() <= _MAX_TAG_CHARS:
-            ids.append(text[opening.end() : mark.start()])
-            spans.append((opening.start(), mark.end()))
-            opening = None
-    return Tagged(cut(text, spans), tuple(ids))
+    return Tagged(_TAG.sub("", text), tuple(_TAG.findall(text)))
 
 
 def apply_patch(

@@ -131,10 +131,7 @@ class Discussion:
 
     def summary(self, *, refresh: bool = False) -> str:
         """Return the rolling summary, updated first if `refresh`; empty if there is none."""
-        if refresh:
-            return self.fold_summary()
-        current = self._summaries.current()
-        return current.text if current else ""
+        return self.fold_summary() if refresh else self._summaries.text()
 
     def current_summary(self) -> Version | None:
         """Return the current version of the summary."""

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, Positiv
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.filters import Compare
 from treering.extensions.discussions.files import STATE as STATE_FILE
-from treering.extensions.discussions.files import read_state
+from treering.extensions.discussions.files import StateMark, read_state
 from treering.extensions.discussions.generators.generator import MakingPlan
 from treering.extensions.discussions.identity import home_of
 from treering.extensions.discussions.log.blocks import StoredMessage
@@ -276,13 +276,11 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
     home = f"{home_of(call.scope)}/"
     hits = discussions.search(given.query, search)
     query = LineQuery(given.query, call.engine.quick)
-    found = tuple(_found_in(hit.scope.removeprefix(home).partition("/")[0], hit, query) for hit in hits)
-    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings, understood=hits.understood)
-
-
-def _found_in(discussion: str, hit: DiscussionHit, query: LineQuery) -> FoundIn:
-    answer = query.lines_of(hit.text)
-    return FoundIn(discussion, hit, answer.shown, answer.columns)
+    found: list[FoundIn] = []
+    for hit in hits:
+        answer = query.lines_of(hit.text)
+        found.append(FoundIn(hit.scope.removeprefix(home).partition("/")[0], hit, answer.shown, answer.columns))
+    return DiscussionsFound(query=given.query, found=tuple(found), warnings=hits.warnings, understood=hits.understood)
 
 
 def _all_discussions(call: Call) -> DiscussionMemory:
@@ -305,23 +303,19 @@ def _state(call: Call, given: DiscussionInput, options: StateOptions) -> StateSh
 
 
 def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
-    text, mark = read_state({STATE_FILE: given.text})
+    text, given_mark = read_state({STATE_FILE: given.text})
+    mark = given_mark or StateMark()
     if not text:
         raise InvalidInput("The edited state document is empty.", hint="The document needs at least one heading.")
     discussion = known_discussion(call, given.id)
     before = discussion.state()
-    base, last = (mark.version or None, mark.last_message) if mark else (None, None)
-    version = _edited(discussion, text, base=base, last=last)
-    after = discussion.state()
-    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
-
-
-def _edited(discussion: Discussion, text: str, *, base: str | None, last: int | None) -> Version:
     try:
-        return discussion.edit_state(text, base=base, last=last)
+        version = discussion.edit_state(text, base=mark.version or None, last=mark.last_message)
     except NotFound as error:
         hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
         raise NotFound(error.message, hint=hint, details=error.details) from error
+    after = discussion.state()
+    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
 
 
 def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool = False) -> MessagesDeleted:
@@ -329,74 +323,37 @@ def _delete(call: Call, given: PositionsInput, _options: Nothing, *, erase: bool
     return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=erase))
 
 
-LIST = Operation("discussion list", "List the stored discussions.", Nothing, Nothing, Discussions, _list, rights=READS)
-RECORD = Operation(
+LIST = Operation.of("discussion list", "List the stored discussions.", _list, rights=READS)
+RECORD = Operation.of(
     "discussion record",
     "Store messages, and make the memories that are due.",
-    RecordInput,
-    RecordOptions,
-    RecordReport,
     _record,
     rights=WRITES,
     repeatable=True,
     makes_space=True,
 )
-UPDATE = Operation(
+UPDATE = Operation.of(
     "discussion update",
     "Make the memories that are due, and update summary and state document.",
-    DiscussionInput,
-    UpdateOptions,
-    UpdateReport,
     _update,
     rights=WRITES,
     repeatable=True,
 )
-SHOW = Operation(
+SHOW = Operation.of(
     "discussion show",
     "Show the summary, the state document, and the latest memories and messages.",
-    DiscussionInput,
-    ShowOptions,
-    DiscussionShown,
     _show,
     rights=READS,
 )
-SEARCH = Operation(
-    "discussion search",
-    "Find memories and messages, best first.",
-    DiscussionSearchInput,
-    LookingOptions,
-    DiscussionsFound,
-    _search,
-    rights=READS,
-)
-STATE = Operation(
-    "discussion state", "Show the state document.", DiscussionInput, StateOptions, StateShown, _state, rights=READS
-)
-EDIT = Operation(
-    "discussion edit",
-    "Save a person's edit of the state document.",
-    EditInput,
-    Nothing,
-    EditReport,
-    _edit,
-    rights=DECIDES,
-)
-DELETE = Operation(
-    "discussion delete",
-    "Delete messages, and everything derived from them.",
-    PositionsInput,
-    Nothing,
-    MessagesDeleted,
-    _delete,
-    rights=WRITES,
-)
-ERASE = Operation(
-    "discussion erase",
-    "Erase messages permanently, from all earlier versions too.",
-    PositionsInput,
-    Nothing,
-    MessagesDeleted,
-    partial(_delete, erase=True),
+SEARCH = Operation.of("discussion search", "Find memories and messages, best first.", _search, rights=READS)
+STATE = Operation.of("discussion state", "Show the state document.", _state, rights=READS)
+EDIT = Operation.of("discussion edit", "Save a person's edit of the state document.", _edit, rights=DECIDES)
+DELETE = Operation.of("discussion delete", "Delete messages, and everything derived from them.", _delete, rights=WRITES)
+ERASE = replace(
+    DELETE,
+    name="discussion erase",
+    summary="Erase messages permanently, from all earlier versions too.",
+    run=partial(_delete, erase=True),
     rights=replace(DECIDES, destroys=True),
 )
 OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)

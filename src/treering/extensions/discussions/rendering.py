@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.fencing import fence
+from treering.extensions.discussions.folder import ImportReport
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.log.deleting import DeletedMessages
 from treering.extensions.discussions.log.message_log import Recorded
@@ -112,8 +113,17 @@ def render_found(found: Sequence[FoundIn], query: str, *, fenced: bool) -> Itera
         yield line("No results.")
 
 
-def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[IndentedLine]:
-    """Show the result of importing a folder. `held`: the discussion already had messages."""
+def render_imported(path: str, report: ImportReport) -> Iterator[IndentedLine]:
+    """Show the result of importing a folder, or a file of WilmerAI."""
+    imported = report.report
+    if isinstance(imported, ImportedFile):
+        yield from _imported_file(path, imported)
+    else:
+        yield from _imported_folder(path, imported, held=report.held)
+    yield from render_notes(imported.rejected)
+
+
+def _imported_folder(path: str, imported: Imported, *, held: bool) -> Iterator[IndentedLine]:
     state = f"the state document is {'new' if imported.state else 'unchanged'}"
     if held:
         yield line((f"Imported from {path}: ", "bold"), f"{state}.")
@@ -125,11 +135,9 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[In
             counted_things(imported.summaries, "version of the summary"),
         )
         yield line((f"Imported from {path}: ", "bold"), f"{', '.join(counts)}; {state}.")
-    yield from render_notes(imported.rejected)
 
 
-def render_imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
-    """Show the result of importing a file of WilmerAI."""
+def _imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
     results = [counted_things(imported.memories, "new memory")] if imported.memories else []
     results += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
     results += ["a text as its summary or state document"] if imported.summary else []
@@ -140,7 +148,6 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
             yield line(f"{path} was imported before and has not changed.")
         case "skipped":
             yield line(f"{path} contains nothing to store.")
-    yield from render_notes(imported.rejected)
 
 
 def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:

@@ -20,7 +20,6 @@ from treering.extensions.discussions.files import (
     MessageLine,
     StateMark,
     VersionLine,
-    check_files,
     read_lines,
     read_state,
 )
@@ -53,7 +52,8 @@ def import_discussion(engine: Engine, ref: DiscussionRef, files: Files) -> Impor
     the state document is read, as a person's edit of the version it is based on. Invalid lines are reported and
     skipped. Raises `NotFound` if none of the files is present.
     """
-    check_files(files)
+    if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
+        raise NotFound("These files do not contain a discussion.", hint=f"Give {MESSAGES} or {STATE}.")
     if MessageLog(engine, ref).exists():
         changed, rejected = _import_state(engine, ref, files)
         return Imported(state=changed, rejected=rejected)
@@ -79,8 +79,7 @@ class _Import:
 
     def _import_messages(self) -> int:
         """Record the messages at their positions; messages without text are recorded and deleted again."""
-        read, rejected = read_lines(self._files, MESSAGES, MessageLine)
-        self._rejected += rejected
+        read = read_lines(self._files, MESSAGES, MessageLine, self._rejected)
         # Positions missing between two lines become deleted messages.
         most = len(read) + _MAX_MISSING
         self._rejected += [
@@ -90,20 +89,17 @@ class _Import:
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
         begins = {line.position: line.after for line in lines if line.after is not None}
         restored = self._log.restore([_message(line) for line in lines], begins=begins)
-        if restored.left_out:
-            problem = f"{restored.left_out} message(s) were erased on {restored.erased_on}, in whole or in part"
-            retry = "`treering discussion record --again` records them"
-            self._rejected.append(f"{MESSAGES}: {problem}, and skipped; {retry}")
+        if reason := restored.left_out_reason():
+            self._rejected.append(f"{MESSAGES}: {reason}")
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)
-        return len(lines) - len(empty) - restored.placed
+        return restored.appended - len(empty)
 
     def _import_memories(self) -> int:
         """Write the memories of each block, with the states of its chunks."""
-        read, rejected = read_lines(self._files, MEMORIES, MemoryLine)
-        chunks, rejected_chunks = read_lines(self._files, CHUNKS, ChunkLine)
-        self._rejected += (*rejected, *rejected_chunks)
+        read = read_lines(self._files, MEMORIES, MemoryLine, self._rejected)
+        chunks = read_lines(self._files, CHUNKS, ChunkLine, self._rejected)
         written = 0
         for head in self._log.blocks():
             inside = [line for line in read if _is_in(line, head) and not line.condensed]
@@ -147,8 +143,7 @@ class _Import:
         return 1
 
     def _import_summaries(self) -> int:
-        read, rejected = read_lines(self._files, SUMMARY, VersionLine)
-        self._rejected += rejected
+        read = read_lines(self._files, SUMMARY, VersionLine, self._rejected)
         versions = Versions(self._engine, self._ref, "rolling_summary")
         memories = Memories(self._engine, self._ref).after(-1)
         reached, end = -1, self._log.count() - 1
@@ -191,8 +186,8 @@ def _import_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[boo
     if current is None and mark is not None:
         return _restore_state(engine, ref, text, mark), ()
     try:
-        base, last = (mark.version or None, mark.last_message) if mark else (None, None)
-        edited = edit_state(engine, ref, text, base=base, last=last)
+        place = mark or StateMark()
+        edited = edit_state(engine, ref, text, base=place.version or None, last=place.last_message)
     except NotFound:
         return False, (f"{STATE}: it is based on a version that this discussion does not have",)
     return current is None or edited.id != current.id, ()

@@ -20,7 +20,7 @@ from treering.extensions.statements.statement import SaidMessage
 from treering.ports.ledger import Selection
 from treering.ports.models import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest, Reach
-from treering.ports.search import NamePart, Scored, TextRequest
+from treering.ports.search import NamePart, Scored, TextQuery, TextRequest
 from treering.retrieval.extraction.built_in import BuiltInExtractor
 from treering.retrieval.index.rounds import lag_of, nearest, run_together
 from treering.retrieval.search.known_words import known_words
@@ -33,7 +33,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.read_reports import is_empty_scope, lag_warning, understood_days
+from treering.verbs.read_reports import ONLY_NEAREST, is_empty_scope, lag_warning, understood_days
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import (
     FoundTurn,
@@ -222,7 +222,7 @@ def search(
     lagging = lag_warning(lag) if by_meaning else behind_warning(lag.behind)
     return DiscussionHits(
         run.with_replies(current),
-        warnings=(*(() if hits else run.missing()), *lagging, *unread),
+        warnings=(*run.gaps(hits), *lagging, *unread),
         understood=run.understood(query) if options.mode == "hybrid" else (),
     )
 
@@ -256,15 +256,16 @@ _Holds = Callable[[KeywordText], list[bool]]
 """Returns for each search term whether a text contains it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Search:
-    """One search with its scope and options."""
+    """One search with its scope and options. `answered`: whether a hit is relevant, as far as is known."""
 
     engine: Engine
     scope: str
     descend: bool
     options: DiscussionSearch
     above: str = ""
+    answered: bool = True
 
     @property
     def zone(self) -> TimeZone:
@@ -288,8 +289,10 @@ class _Search:
             case "hybrid":
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
 
-    def missing(self) -> tuple[str, ...]:
-        """Return a warning if there is no discussion, or none of the memories that alone were searched."""
+    def gaps(self, hits: Sequence[DiscussionHit]) -> tuple[str, ...]:
+        """Return a warning if no hit is relevant, or the reason if there are none: no discussion, or no memories."""
+        if hits:
+            return () if self.answered else (ONLY_NEAREST,)
         if is_empty_scope(self.engine, self.scope):
             return (f"No discussion is stored in {self.scope}.",)
         reach = self._reach()
@@ -352,23 +355,11 @@ class _Search:
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
-        terms, reach, index = question_for(keywords), self._reach(), self.engine.index
-
-        def ask(limit: int) -> list[_Candidate]:
-            names = tuple(map(NamePart, terms.identifiers))
-            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
-            return self._candidates(answer.words, answer.names)
-
-        return self._weighted(ask, lambda text: [text.hold(keyword) for keyword in keywords])
+        return self._weighted(question_for(keywords), lambda text: [text.hold(keyword) for keyword in keywords])
 
     def _by_words(self, query: str) -> list[DiscussionHit]:
-        terms, reach, index = query_terms(query), self._reach(), self.engine.index
-
-        def ask(limit: int) -> list[_Candidate]:
-            (answer,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
-            return self._candidates(answer.words)
-
-        return self._weighted(ask, _holds_words(terms.words))
+        terms = replace(query_terms(query), identifiers=())
+        return self._weighted(terms, _holds_words(terms.words))
 
     def _near(self, query: str, limit: int) -> list[_Candidate]:
         meaning = question_of(Call(self.engine, self.scope), query).meaning
@@ -385,7 +376,9 @@ class _Search:
         reach = self._reach()
         steps = [retrieval(question, reach=reach, limit=limit), known_words(question, reach)]
         results, known = run_together(steps, index=engine.index, ledger=engine.ledger)
-        weak = Judgement.of(known, question, results).weak if self.options.related else frozenset()
+        judgement = Judgement.of(known, question, results)
+        self.answered = judgement.answers
+        weak = judgement.weak if self.options.related else frozenset()
         return [_Candidate(hit.head, hit.score) for hit in results.hits if hit.head.key not in weak]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
@@ -398,8 +391,15 @@ class _Search:
         ranked = sorted(passages.heads.values(), key=lambda head: (-best[head.key], head.key))
         return [_Candidate(head, best[head.key]) for head in ranked]
 
-    def _weighted(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
-        """Weight hits by the fields that contain search terms, and drop those without any."""
+    def _weighted(self, terms: TextQuery, holds: _Holds) -> list[DiscussionHit]:
+        """Search for terms, weight hits by the fields that contain some, and drop those without any."""
+        reach, names = self._reach(), tuple(map(NamePart, terms.identifiers))
+
+        def ask(limit: int) -> list[_Candidate]:
+            request = TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)
+            (answer,) = self.engine.index.text.search([request])
+            return self._candidates(answer.words, answer.names)
+
         weights = self.options.weights or FieldWeights()
         hits = [replace(hit, score=hit.score * _share(hit, holds, weights)) for hit in self._enough(ask)]
         return ranked_by_age([hit for hit in hits if hit.score > 0], self.options.recency)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log
+from itertools import count
 
 from treering.core.canonical import chain_hashes
 from treering.extensions.discussions.generators.built_in import BuiltInGenerator
@@ -29,8 +29,7 @@ class StatelessDiscussion:
     def __init__(self, messages: Sequence[Message], *, generator: Generator | None = None) -> None:
         transcript = transcript_of(messages)
         chains = chain_hashes(one.key for one in transcript)
-        pairs = zip(transcript, chains, strict=True)
-        self._messages = [_message(at, one, chain) for at, (one, chain) in enumerate(pairs)]
+        self._messages = [_message(*one) for one in zip(count(), transcript, chains, strict=False)]
         self._generator = generator or BuiltInGenerator()
         self._summary = ""
 
@@ -50,19 +49,17 @@ class StatelessDiscussion:
     def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
         """Find messages, best first: by keywords, or by words in the other modes and for a question."""
         keywords = keywords_of(query, most=options.max_keywords) if options.mode == "keywords" else []
-        texts = [KeywordText(f"{message.speaker}\n{message.text}") for message in self._messages]
-        hits = self._hits(_keyword_scores(keywords, texts), options)
+        hits = self._with_keywords(keywords, options)
         if not hits and (not keywords or is_question(query)):
-            hits = self._hits(_word_scores(query_terms(query).words, texts), options)
+            terms = [Counter(text.terms.split()) for text in self._texts()]
+            hits = self._hits(_scores(terms, query_terms(query).words), options)
         if options.expand_entities and len(hits) < options.limit:
-            hits += self._relatives(hits, texts, options)
+            hits += self._relatives(hits, options)
         return hits[: options.limit]
 
     def summary(self, *, refresh: bool = False) -> str:
         """Return a summary of the messages, made by the generator if `refresh`, else by rules."""
-        if refresh:
-            return self.fold_summary()
-        return self._summary or self._folded(BuiltInGenerator())
+        return self.fold_summary() if refresh else self._summary or self._folded(BuiltInGenerator())
 
     def fold_summary(self) -> str:
         """Make a summary of the messages with the generator; an empty answer changes nothing."""
@@ -95,15 +92,20 @@ class StatelessDiscussion:
         hits = [_turn(message, score) for message, score in pairs if score > 0 and options.passes(message.at)]
         return ranked_by_age(hits, options.recency)
 
-    def _relatives(
-        self, hits: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch
-    ) -> list[DiscussionHit]:
+    def _with_keywords(self, keywords: Sequence[Keyword], options: DiscussionSearch) -> list[DiscussionHit]:
+        terms = [Counter(one.folded for one in keywords if text.hold(one)) for text in self._texts()]
+        return self._hits(_scores(terms, [one.folded for one in keywords]), options)
+
+    def _texts(self) -> list[KeywordText]:
+        return [KeywordText(f"{message.speaker}\n{message.text}") for message in self._messages]
+
+    def _relatives(self, hits: Sequence[DiscussionHit], options: DiscussionSearch) -> list[DiscussionHit]:
         """Return messages that share names with the best hits."""
         names = dict.fromkeys(name for hit in hits[: TUNING.conversations.leading] for name in names_of(hit))
         keywords = keywords_of("; ".join(names), most=options.max_keywords)
         known = {hit.id for hit in hits}
-        related = self._hits(_keyword_scores(keywords, texts), options)
         lowest = min((hit.score for hit in hits), default=1.0)
+        related = self._with_keywords(keywords, options)
         return [replace(hit, score=min(hit.score, lowest)) for hit in related if hit.id not in known]
 
 
@@ -134,20 +136,12 @@ def _turn(message: StoredMessage, score: float) -> DiscussionHit:
     )
 
 
-def _keyword_scores(keywords: Sequence[Keyword], texts: Sequence[KeywordText]) -> list[float]:
-    """Score texts by the keywords they contain; rare keywords count more."""
-    rows = [[text.hold(keyword) for keyword in keywords] for text in texts]
-    counts = [sum(column) for column in zip(*rows, strict=True)]
-    rarity = [log(1 + len(rows) / count) if count else 0.0 for count in counts]
-    return [sum(weight for weight, held in zip(rarity, row, strict=True) if held) for row in rows]
-
-
-def _word_scores(words: Sequence[str], texts: Sequence[KeywordText]) -> list[float]:
-    """Score texts by the words they contain."""
-    weights = bm25([Counter(text.terms.split()) for text in texts])
+def _scores(texts: Sequence[Counter[str]], terms: Sequence[str]) -> list[float]:
+    """Score texts by the terms they contain; rare terms count more."""
+    weights = bm25(texts)
     scores = [0.0] * len(texts)
-    for word in dict.fromkeys(words):
-        for place, weight in weights.get(word, ()):
+    for term in dict.fromkeys(terms):
+        for place, weight in weights.get(term, ()):
             scores[place] += weight
     return scores
 

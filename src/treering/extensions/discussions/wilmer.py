@@ -22,9 +22,9 @@ from treering.extensions.discussions.files import message_hash
 from treering.extensions.discussions.generators.generator import GeneratedMemory
 from treering.extensions.discussions.generators.parsing import first_words
 from treering.extensions.discussions.identity import DiscussionRef, apply_patch, is_placeholder
-from treering.extensions.discussions.log.blocks import Block, ChunkState, StoredMessage
+from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.log.message_log import MessageLog
-from treering.extensions.discussions.summaries.chunks import chunk_key
+from treering.extensions.discussions.summaries.chunks import chunk_state
 from treering.extensions.discussions.summaries.memories import Coverage, memory_object
 from treering.extensions.discussions.summaries.versions import IMPORTED_FILES, Form, Memories, Versions
 from treering.extensions.discussions.wilmer_files import FileKind, WilmerFile, WilmerMemory, read_file
@@ -152,7 +152,11 @@ class WilmerImport:
         dependents = self._engine.ledger.heads(self._engine.ledger.dependents(result.source_id)).values()
         if result.outcome == "unchanged" and any(head.status != "stale" for head in dependents):
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
-        refs = self._stored_grounds(entry, changes)
+        if operations := changes.operations():
+            self._apply(operations)
+        source = self._engine.ledger.get(result.source_id)
+        segments = source.segments if isinstance(source, Source) else ()
+        refs = tuple(EvidenceRef(source_id=source.id, segment_id=part.segment_id) for part in segments)
         versions = Versions(self._engine, self._ref, form)
         before = versions.current()
         if before and before.made_by != MADE_BY:
@@ -168,26 +172,20 @@ class WilmerImport:
         )
         return ImportedFile("imported", result.source_id, summary=True, rejected=file.rejected)
 
-    def _stored_grounds(self, entry: "_Entry", changes: SourceChanges) -> Grounds:
-        """Write the source of a single text if it is missing; return the evidence of the text."""
-        (result,) = changes.results
-        if operations := changes.operations():
-            self._apply(operations)
-            return _grounds([entry], changes, result.source_id)[0]
-        source = self._engine.ledger.get(result.source_id)
-        segments = source.segments if isinstance(source, Source) else ()
-        return tuple(EvidenceRef(source_id=source.id, segment_id=part.segment_id) for part in segments)
-
     def _spans(self, entries: Sequence["_Entry"]) -> list[Span | None]:
-        """Return the positions of the messages of each memory, if the discussion contains them."""
-        return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._ref).read())
+        """Return the positions of the messages of each memory, if known from the hashes.
+
+        A memory begins after the end of the previous one.
+        """
+        messages = MessageLog(self._engine, self._ref).read()
+        return list(_stretches(_ends(_positions([entry.memory.hash for entry in entries], messages))))
 
     def _covered(self, file: WilmerFile, entries: Sequence["_Entry"]) -> Iterator[Operation]:
         """Mark the messages covered by the memories, and all up to the last processed one, as read."""
         log = MessageLog(self._engine, self._ref)
         positions = {position for span in self._spans(entries) if span for position in range(span[0], span[1] + 1)}
         processed = [end for end in _ends(_positions(file.processed, log.read())) if end is not None]
-        return cover(log, positions.union(range(max(processed, default=-1) + 1)))
+        return _cover(log, positions.union(range(max(processed, default=-1) + 1)))
 
     def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
         first, last = span or (None, None)
@@ -285,14 +283,6 @@ def _segments_after(changes: SourceChanges) -> Sequence[Segment]:
     return ()
 
 
-def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) -> list[Span | None]:
-    """Return the first and last position of each memory's messages, if known from the hashes.
-
-    A memory begins after the end of the previous one.
-    """
-    return list(_stretches(_ends(_positions([memory.hash for memory in memories], messages))))
-
-
 def _positions(hashes: Sequence[str], messages: Sequence[StoredMessage]) -> list[list[int]]:
     """Return the positions of the messages with each hash."""
     positions: dict[str, list[int]] = {}
@@ -331,24 +321,12 @@ _LISTS = ("entities", "key_phrases", "topics")
 _FORMS: Mapping[FileKind, Form] = {"summary": "rolling_summary", "state": "state_document"}
 
 
-def cover(log: MessageLog, positions: Collection[int]) -> Iterator[Operation]:
+def _cover(log: MessageLog, positions: Collection[int]) -> Iterator[Operation]:
     """Yield the operations that mark messages outside any chunk as read."""
     for head in log.blocks() if positions else ():
         block = log.block(head)
-        states = [_read(run) for run in _runs(block, positions)]
-        if states:
-            yield block.changed(chunks=[*block.chunks, *states])
-
-
-def _runs(block: Block, positions: Collection[int]) -> Iterator[list[StoredMessage]]:
-    """Yield runs of consecutive messages of a block that are to be marked."""
-    taken = {position for state in block.chunks for position in range(state.first, state.last + 1)}
-
-    def is_free(message: StoredMessage) -> bool:
-        return message.position in positions and message.position not in taken and not message.deleted
-
-    yield from (list(run) for free, run in groupby(block.messages, key=is_free) if free)
-
-
-def _read(run: Sequence[StoredMessage]) -> ChunkState:
-    return ChunkState(run[0].position, run[-1].position, key=chunk_key(run), status="empty")
+        free = set(positions).difference(*(range(state.first, state.last + 1) for state in block.chunks))
+        groups = groupby(block.messages, key=lambda message: message.position in free and not message.deleted)
+        runs = [list(run) for is_free, run in groups if is_free]
+        if runs:
+            yield block.changed(chunks=[*block.chunks, *(chunk_state(run, "empty") for run in runs)])

@@ -7,7 +7,7 @@ whole, and never read as text. A single damaged item is reported, and the others
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -255,23 +255,23 @@ def wilmer_files(discussion: Discussion, *, as_folder: bool = False) -> dict[str
     discussion, which current versions read; otherwise their names begin with the discussion's id.
     """
     messages = discussion.messages()
-    pairs = [(memory, _hash(memory, messages)) for memory in discussion.all_memories()]
+    pairs = [(memory, _last_hash(messages, memory.first, memory.last)) for memory in discussion.all_memories()]
     memories = [_block(memory.item.summary, mark) for memory, mark in pairs]
     summary = list(_summary(discussion, pairs))
     text_column = _FOLDER_TEXT_COLUMN if as_folder else _TEXT_COLUMN
     database = _as_database(discussion, [memory for memory, _ in pairs], text_column)
     state = discussion.state()
     files = {DATABASE: database, STATE: f"{state}\n".encode() if state else b""}
-    if as_folder:
-        files |= {FOLDER_MEMORIES: _as_list(memories), FOLDER_SUMMARY: _as_list(summary)}
-    else:
-        files |= {MEMORIES: _as_lines(memories), SUMMARY: _as_lines(summary)}
+    names = (FOLDER_MEMORIES, FOLDER_SUMMARY) if as_folder else (MEMORIES, SUMMARY)
+    files |= {
+        name: _written(blocks, as_list=as_folder) for name, blocks in zip(names, (memories, summary), strict=True)
+    }
     return {name if as_folder else f"{discussion.id}_{name}": content for name, content in files.items() if content}
 
 
-def _hash(memory: Memory, messages: Sequence[StoredMessage]) -> str:
-    """Return the hash of the last message that a memory covers; empty if it is not stored."""
-    inside = [one for one in messages if memory.first <= one.position <= memory.last and not one.deleted]
+def _last_hash(messages: Sequence[StoredMessage], first: int, last: int) -> str:
+    """Return the hash of the last undeleted message from `first` to `last`; empty if there is none."""
+    inside = [one for one in messages if first <= one.position <= last and not one.deleted]
     return message_hash(inside[-1].text) if inside else ""
 
 
@@ -286,12 +286,11 @@ def _block(text: str, mark: str) -> Mapping[str, str]:
     return {"text_block": text, "hash": mark}
 
 
-def _as_lines(blocks: Iterable[Mapping[str, str]]) -> bytes:
+def _written(blocks: Sequence[Mapping[str, str]], *, as_list: bool) -> bytes:
+    """Return blocks as a JSON list, or as JSON lines; empty if there are none."""
+    if as_list and blocks:
+        return json.dumps(blocks, ensure_ascii=False, indent=1).encode()
     return "".join(f"{json.dumps(block, ensure_ascii=False)}\n" for block in blocks).encode()
-
-
-def _as_list(blocks: Sequence[Mapping[str, str]]) -> bytes:
-    return json.dumps(blocks, ensure_ascii=False, indent=1).encode() if blocks else b""
 
 
 def _as_database(discussion: Discussion, memories: Sequence[Memory], text_column: str) -> bytes:
@@ -314,10 +313,8 @@ def _as_database(discussion: Discussion, memories: Sequence[Memory], text_column
 
 def _processed(discussion: Discussion) -> str:
     """Return the hash of the last processed message."""
-    states = [state for head in discussion.log.blocks() for state in discussion.log.block(head).chunks]
-    last = max((state.last for state in states if state.status in {"done", "empty"}), default=-1)
-    messages = [message for message in discussion.log.read(0, last) if not message.deleted] if last >= 0 else []
-    return message_hash(messages[-1].text) if messages else ""
+    processed = [state.last for state in discussion.log.chunks() if state.status in {"done", "empty"}]
+    return _last_hash(discussion.messages(), 0, max(processed, default=-1))
 
 
 _TABLES = """

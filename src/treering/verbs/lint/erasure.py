@@ -77,7 +77,7 @@ def erase(
     """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
     `is_meant`: the segments of sources to remember as erased; the others are stored in another source, with the same
-    origin, which is therefore not named as a copy out of reach. By default, all segments. Raises
+    origin, which is therefore no repetition, nor a copy out of reach. By default, all segments. Raises
     `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
     changed then.
     """
@@ -87,8 +87,9 @@ def erase(
     patch = _patch_erasing(engine, named, reason)
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
-    texts = {passage.text for revision in revisions for passage in passages_of(revision)}
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
+    meant = [*sources, *(revision for revision in revisions if not isinstance(revision, Source))]
+    passages = [passage for revision in meant for passage in passages_of(revision)]
     repeated = passages_elsewhere(engine, sources)
     derived = derived_from(engine, [segment.excerpt for one in sources for segment in one.segments], gone=items)
     if derived.before:
@@ -102,9 +103,7 @@ def erase(
     remaining = (*write_again(engine, derived), *engine.ledger.compact())
     ids = tuple(item.id for item in items)
     try:
-        proof = proof_of(engine, items, texts)
-        meant = [*sources, *(revision for revision in revisions if not isinstance(revision, Source))]
-        passages = (passage for revision in meant for passage in passages_of(revision))
+        proof = proof_of(engine, items, {passage.text for passage in passages})
         repeating = repeated_sentences(engine, [one.text for one in passages if one.role == "prose"], citing)
     except TreeringError as error:
         proof, repeating = Proof(), RepeatedSentences()

@@ -31,6 +31,7 @@ from treering.verbs.query.superseded_hits import (
     without_declarations,
 )
 from treering.verbs.read_reports import (
+    ONLY_NEAREST,
     Empty,
     ReadReport,
     altered_warnings,
@@ -58,7 +59,6 @@ from treering.verbs.trees import REPLACED, notes_of
 
 _FRAME_TOKENS = 60
 """Tokens of ids, place and score around the text of a hit."""
-_ONLY_NEAREST = "No result answers the question; these are the closest matches."
 _LISTING = "Without a text, a search lists everything that passes the filter."
 _HITS_WITH_VECTORS = 5
 """The first hits, whose lines are also chosen by vectors. For all of ten hits that takes 1 ms more and shows as many
@@ -258,9 +258,9 @@ def _doubts(
     if not found.hits:
         return
     if found.unrelated:
-        yield f"{_ONLY_NEAREST} {why_empty(call, question, reach).hint}"
+        yield f"{ONLY_NEAREST} {why_empty(call, question, reach).hint}"
     elif not judged.answers:
-        yield f"{_ONLY_NEAREST} {words.words.told()}".rstrip()
+        yield f"{ONLY_NEAREST} {words.words.told()}".rstrip()
     elif gap := words.gap():
         yield gap
 

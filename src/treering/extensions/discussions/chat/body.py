@@ -6,8 +6,9 @@ strings that change are replaced in the JSON text.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from json import JSONDecoder
 
 from treering.core.characters import well_formed
@@ -104,11 +105,12 @@ def text_of(content: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A value and its position in the JSON text."""
+    """A value and its position in the JSON text. `name`: its name in an object."""
 
     start: int
     end: int
     value: Json
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +132,26 @@ def _message(data: Json) -> Message:
 
 
 def _without_tags(body: ChatBody) -> ChatBody:
-    system, user = _tagged_messages(_messages_of(body.text))
     edits: list[_Edit] = []
-    tags_by_message: list[tuple[str, ...]] = []
-    for message in (system, user):
+    tags: tuple[str, ...] = ()
+    for message in _tagged_messages(body.text):
         texts = [(literal, str(literal.value)) for literal in _texts(body.text, message)]
-        tags_by_message.append(tuple(dict.fromkeys(tag for _, text in texts for tag in _own_tags(text))))
+        tags = tags or tuple(dict.fromkeys(tag for _, text in texts for tag in _own_tags(text)))
         edits += [
             _Edit(literal.start, literal.end, json.dumps(bare))
             for literal, text in texts
             if (bare := without_tags(text).text) != text
         ]
     text = _edited(body.text, sorted(edits, key=lambda edit: edit.start))
-    messages = tuple(map(_without_user_tags, body.messages))
-    return replace(body, text=text, tags=tags_by_message[0] or tags_by_message[1], messages=messages)
+    return replace(body, text=text, tags=tags, messages=tuple(map(_without_user_tags, body.messages)))
 
 
-def _tagged_messages(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
-    """Return the messages that may contain tags: the first system message and the last user message."""
-    system: _Part | None = None
-    user: _Part | None = None
-    for message in messages:
-        role = _role(message)
-        system = message if system is None and role in _LEADING else system
-        user = message if role == _USER else user
-    return system, user
+def _tagged_messages(text: str) -> list[_Part]:
+    """Return the messages that may contain tags: the first system message, then the last user message."""
+    messages = list(_children(text, _array(text)))
+    system = next((message for message in messages if _role(message) in _LEADING), None)
+    user = next((message for message in reversed(messages) if _role(message) == _USER), None)
+    return [message for message in (system, user) if message]
 
 
 def _own_tags(text: str) -> Iterator[str]:
@@ -173,21 +170,20 @@ def _role(message: _Part) -> Json:
     return message.value.get("role") if isinstance(message.value, Mapping) else None
 
 
-def _texts(text: str, message: _Part | None) -> Iterator[_Part]:
+def _texts(text: str, message: _Part) -> Iterator[_Part]:
     """Yield every string of a message that is its text."""
-    content = _member(text, message, "content") if message else None
-    match content:
+    match content := _member(text, message, "content"):
         case _Part(value=str()):
             yield content
         case _Part(value=list()):
-            parts = (_member(text, part, _TEXT_PART) for part in _elements(text, content.start))
+            parts = (_member(text, part, _TEXT_PART) for part in _children(text, content))
             yield from (part for part in parts if part and isinstance(part.value, str))
 
 
 def _insertion(text: str, block: str) -> _Edit:
-    leading = _leading(_messages_of(text))
-    content = _member(text, leading, "content") if leading else None
-    match content:
+    messages = _array(text)
+    leading = list(takewhile(lambda message: _role(message) in _LEADING, _children(text, messages)))
+    match content := _member(text, leading[-1], "content") if leading else None:
         case _Part(value=str()):
             at = content.end - 1  # before the closing quote
             return _Edit(at, at, json.dumps(f"\n\n{block}")[1:-1])
@@ -195,23 +191,8 @@ def _insertion(text: str, block: str) -> _Edit:
             at, comma = content.end - 1, "," if content.value else ""
             return _Edit(at, at, comma + json.dumps({"type": _TEXT_PART, "text": block}))
         case _:
-            messages = _array(text)
             at, comma = messages.start + 1, "," if messages.value else ""
             return _Edit(at, at, json.dumps({"role": "system", "content": block}) + comma)
-
-
-def _leading(messages: Iterable[_Part]) -> _Part | None:
-    """Return the last of the leading system messages."""
-    last: _Part | None = None
-    for message in messages:
-        if _role(message) not in _LEADING:
-            break
-        last = message
-    return last
-
-
-def _messages_of(text: str) -> Iterator[_Part]:
-    return _elements(text, _array(text).start)
 
 
 def _array(text: str) -> _Part:
@@ -226,38 +207,21 @@ def _member(text: str, holder: _Part, name: str) -> _Part | None:
     """Return a member of an object; of several with the same name, the last one, like most JSON parsers."""
     if not isinstance(holder.value, Mapping):
         return None
-    parts = [part for key, part in _members(text, holder.start) if key == name]
-    return parts[-1] if parts else None
+    return {part.name: part for part in _children(text, holder)}.get(name)
 
 
-def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
-    """Yield the members of the object that begins at `start` in valid JSON text."""
-    at = _after_space(text, start + 1)
-    while text[at] != "}":
-        key, end = _DECODER.raw_decode(text, at)
-        value = _part(text, _after_space(text, end) + 1)
-        yield key, value
-        at = _next(text, value)
-
-
-def _elements(text: str, start: int) -> Iterator[_Part]:
-    """Yield the elements of the array that begins at `start`."""
-    at = _after_space(text, start + 1)
-    while text[at] != "]":
-        value = _part(text, at)
-        yield value
-        at = _next(text, value)
-
-
-def _part(text: str, at: int) -> _Part:
-    start = _after_space(text, at)
-    value, end = _DECODER.raw_decode(text, start)
-    return _Part(start, end, value)
-
-
-def _next(text: str, part: _Part) -> int:
-    at = _after_space(text, part.end)
-    return _after_space(text, at + 1) if text[at] == "," else at
+def _children(text: str, holder: _Part) -> Iterator[_Part]:
+    """Yield the members of an object, or the elements of a list, of valid JSON text."""
+    at = _after_space(text, holder.start + 1)
+    while text[at] not in "]}":
+        name = ""
+        if isinstance(holder.value, Mapping):
+            name, end = _DECODER.raw_decode(text, at)
+            at = _after_space(text, _after_space(text, end) + 1)
+        value, end = _DECODER.raw_decode(text, at)
+        yield _Part(at, end, value, name)
+        at = _after_space(text, end)
+        at = _after_space(text, at + 1) if text[at] == "," else at
 
 
 def _after_space(text: str, at: int) -> int:

@@ -226,7 +226,9 @@ class ChatMemory:
         engine = self._open_engine(create=True)
         engine = engine.with_author(author) if author else engine
         # Promised before storing: if this process ends, another one makes the memories.
-        claim = promise_memories(engine, place, self._owner)
+        key = json.dumps([place.within, place.id])
+        promise = engine.backlog.promise if engine.backlog else None
+        claim = promise(MEMORIES, key, self._owner, seconds=_CLAIM_SECONDS) if promise else None
         recorded = self._companion(engine, place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
@@ -243,15 +245,21 @@ class ChatMemory:
     def _make_memories(self, place: DiscussionRef, claim: Claim | None) -> None:
         engine = self._open_engine(create=False).with_progress(self._check_ending)
         report = self._discussion(engine, place).update()
-        settle_promise(engine, claim, busy=report.busy)
+        if claim and engine.backlog:
+            if report.busy:  # another process is making them, and may have missed the last exchange
+                engine.backlog.postpone(claim, seconds=_RETRY_SECONDS)
+            else:
+                engine.backlog.done(claim)
 
     def _take_over(self) -> None:
         try:
             engine = self._open_engine(create=False)
         except NotFound:
             return  # no space yet
-        while not self._ends and (claimed := claim_memories(engine, self._owner)):
-            self._make_memories(*claimed)
+        backlog = engine.backlog
+        while backlog and not self._ends and (claim := backlog.claim(MEMORIES, self._owner, seconds=_CLAIM_SECONDS)):
+            within, name = json.loads(claim.key)
+            self._make_memories(discussion_ref(name, within=within), claim)
 
     def _warm(self) -> None:
         if self._embedder:
@@ -323,30 +331,3 @@ def _ends_after(seconds: float) -> Check:
 def _log(what: str, error: BaseException) -> None:
     expected = isinstance(error, TreeringError)
     _LOG.warning("A conversation was not %s: %s", what, error, exc_info=None if expected else error)
-
-
-def promise_memories(engine: Engine, place: DiscussionRef, owner: str) -> Claim | None:
-    """Record, before an exchange is stored, that `owner` will make its memories."""
-    if engine.backlog is None:
-        return None
-    key = json.dumps([place.within, place.id])
-    return engine.backlog.promise(MEMORIES, key, owner, seconds=_CLAIM_SECONDS)
-
-
-def claim_memories(engine: Engine, owner: str) -> tuple[DiscussionRef, Claim] | None:
-    """Claim promised memories of a discussion whose owner has ended."""
-    claim = engine.backlog.claim(MEMORIES, owner, seconds=_CLAIM_SECONDS) if engine.backlog else None
-    if claim is None:
-        return None
-    within, name = json.loads(claim.key)
-    return discussion_ref(name, within=within), claim
-
-
-def settle_promise(engine: Engine, claim: Claim | None, *, busy: bool) -> None:
-    """Record that memories were made. `busy`: another process is making them and may have missed the last exchange."""
-    if claim is None or engine.backlog is None:
-        return
-    if busy:
-        engine.backlog.postpone(claim, seconds=_RETRY_SECONDS)
-    else:
-        engine.backlog.done(claim)

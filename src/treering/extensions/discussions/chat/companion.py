@@ -86,12 +86,8 @@ class Companion:
 
     def _search(self, query: str, seen: "_Seen", *, alone: bool) -> Iterator["_Passage"]:
         ref, engine = self._discussion.ref, self._discussion.engine
-        hits = (
-            search(engine, ref.scope, query, _SEARCH)
-            if alone
-            else search(engine, home_of(ref.within), query, _SEARCH, descend=True, above=ref.within)
-        )
-        for hit in hits:
+        scope, above = (ref.scope, "") if alone else (home_of(ref.within), ref.within)
+        for hit in search(engine, scope, query, _SEARCH, descend=not alone, above=above):
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))

@@ -2,15 +2,12 @@
 
 import json
 import re
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
 from treering.core.errors import TreeringError, Unavailable
-from treering.core.fencing import cut
 from treering.extensions.discussions.generators.generator import Generated, GeneratedMemory
 from treering.extensions.discussions.identity import is_placeholder
 from treering.extensions.encoder.asking import json_values
@@ -132,8 +129,7 @@ def written_text(answer: str) -> str:
 
 def without_thoughts(answer: str) -> str:
     """Remove the thoughts of a model. A thought without an end extends to the end of the answer."""
-    spoken = _OPENING.split(cut(answer, list(_thoughts(answer))), maxsplit=1)[0]
-    return _CLOSING.split(spoken)[-1]
+    return _CLOSING.split(_THOUGHT.sub("", answer))[-1]
 
 
 def sound_text(text: str) -> str:
@@ -141,23 +137,9 @@ def sound_text(text: str) -> str:
     return _UNSOUND.sub("", text)
 
 
-def _thoughts(answer: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of complete thoughts, matched by tag name, in linear time."""
-    ends: dict[str, list[int]] = defaultdict(list)
-    for closing in _CLOSING.finditer(answer):
-        ends[closing[1].lower()].append(closing.end())
-    at = 0
-    for opening in _OPENING.finditer(answer):
-        known = ends[opening[1].lower()]
-        place = bisect_right(known, opening.end())
-        if opening.start() >= at and place < len(known):
-            at = known[place]
-            yield opening.start(), at
-
-
 _THINK = r"think(?:ing)?|reason(?:ing)?|thought"
-_OPENING = re.compile(rf"<({_THINK})>", re.IGNORECASE)
-_CLOSING = re.compile(rf"</({_THINK})>", re.IGNORECASE)
+_THOUGHT = re.compile(rf"<({_THINK})>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_CLOSING = re.compile(rf"</(?:{_THINK})>", re.IGNORECASE)
 _FENCED = re.compile(r"```\w*[^\S\n]*\n(?P<inside>.*?)\n?```", re.DOTALL)
 _NOTHING = re.compile(
     r"[\W_]*(?:null|none|nothing|n/a|no|empty)(?:[ _]+(?:new|memory|memories|items?|at|all|to|worth|remember|"

@@ -161,12 +161,6 @@ def align(
     return _without_loss(transcript, parts, match)
 
 
-def is_end(transcript: Sequence[Mark], newest: Sequence[Mark]) -> bool:
-    """Return whether a transcript consists of the last stored messages."""
-    live = [mark.key for mark in newest if not mark.deleted]
-    return bool(transcript) and live[-len(transcript) :] == [mark.key for mark in transcript]
-
-
 @dataclass(frozen=True, slots=True)
 class _Match:
     """A transcript agrees with a conversation up to a position with `told` messages, including the `ignored` ones.

@@ -11,6 +11,7 @@ from treering.core.canonical import Instant, chain_hashes
 from treering.core.errors import Corrupt, NotFound
 from treering.core.objects import Source
 from treering.core.patch import Update
+from treering.extensions.discussions.identity import DiscussionRef
 from treering.ports.ledger import Ledger, SourceState
 from treering.verbs.ingest.turns import PAUSE, stored_turns
 
@@ -155,9 +156,9 @@ class Block:
         return self.changed(chunks=[*(chunk for chunk in self.chunks if chunk.key != state.key), state])
 
 
-def heads_of(ledger: Ledger, *, scope: str, origin: str) -> list[BlockHead]:
+def heads_of(ledger: Ledger, ref: DiscussionRef) -> list[BlockHead]:
     """Return the heads of a discussion's blocks, in order."""
-    return sorted_heads(ledger.sources(scope=scope, root=origin), status="active")
+    return sorted_heads(ledger.sources(scope=ref.scope, root=ref.origin), status="active")
 
 
 def sorted_heads(sources: Mapping[str, SourceState], *, status: str) -> list[BlockHead]:
@@ -171,7 +172,20 @@ def read_block(ledger: Ledger, head: BlockHead) -> Block:
     source = ledger.get(head.source_id)
     if not isinstance(source, Source):
         raise Corrupt(f"{head.source_id} is not a source.", hint="Check the space with lint audit.")
-    return block_of(source)
+    payload = source.payload
+    deletions = _DELETIONS.validate_python(payload.get("deleted", ()))
+    begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
+    messages = [*_spoken(source, begins), *_deleted(source, deletions, begins)]
+    return Block(
+        head=_head(source.origin, source),
+        source=source,
+        messages=tuple(sorted(messages, key=lambda message: message.position)),
+        chunks=_CHUNKS.validate_python(payload.get("chunks", ())),
+        condensations=_CONDENSATIONS.validate_python(payload.get("condensations", ())),
+        deletions=deletions,
+        closed=payload.get("closed", False),
+        formerly=tuple(payload.get(FORMERLY, ())),
+    )
 
 
 def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
@@ -181,24 +195,6 @@ def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
     except NotFound:
         return None
     return block if block.source.status == "active" else None
-
-
-def block_of(source: Source) -> Block:
-    """Return the block stored in a source."""
-    payload = source.payload
-    deletions = _DELETIONS.validate_python(payload.get("deleted", ()))
-    begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
-    messages = [*_spoken(source, begins), *_deleted(source, deletions, begins)]
-    return Block(
-        head=_head(source.origin, SourceState(source.id, source.fingerprint, source.status, source.revision)),
-        source=source,
-        messages=tuple(sorted(messages, key=lambda message: message.position)),
-        chunks=_CHUNKS.validate_python(payload.get("chunks", ())),
-        condensations=_CONDENSATIONS.validate_python(payload.get("condensations", ())),
-        deletions=deletions,
-        closed=payload.get("closed", False),
-        formerly=tuple(payload.get(FORMERLY, ())),
-    )
 
 
 def block_origin(origin: str, first: int) -> str:
@@ -246,7 +242,7 @@ def block_sizes(times: Iterable[datetime | None]) -> list[int]:
     return sizes
 
 
-def _head(origin: str, state: SourceState) -> BlockHead:
+def _head(origin: str, state: SourceState | Source) -> BlockHead:
     count, _, chain = state.fingerprint.partition(":")
     return BlockHead(int(origin.rpartition("#")[2]), int(count), chain, state.id, state.revision)
 

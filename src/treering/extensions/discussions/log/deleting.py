@@ -61,16 +61,13 @@ def erase_messages(
     operations = Rewriting(engine, ref, history, stretch).operations()
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
-    memories, words = _summaries_on(engine, sources), _words(engine, sources, positions)
+    memories = _summaries_on(engine, sources)
     receipt = erasure.erase(
         engine,
         [*sources, *memories],
         reason=reason or f"Erased messages of discussion {ref.id}",
         is_meant=lambda segment: isinstance(segment.locator, Turn) and segment.locator.turn in positions,
     )
-    # The rest of a block is also in the new source: that is not a repetition of erased text.
-    repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
-    receipt = receipt.model_copy(update={"repeated_in": repeated})
     return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
 
 
@@ -161,22 +158,6 @@ def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
     ids = [identity for head in history.heads if near(head.first) for identity in history.block(head).formerly]
     ids += [identity for first in history.withdrawn if near(first) for identity in history.formerly(first)]
     yield from history.ledger.heads(ids)
-
-
-def _words(engine: Engine, sources: Collection[str], positions: Collection[int]) -> set[str]:
-    """Return all texts at the positions in the history of some sources."""
-    texts = (excerpt for identity in sources for excerpt in _excerpts(engine, identity).items())
-    return {text for text, places in texts if not places.isdisjoint(positions)}
-
-
-def _excerpts(engine: Engine, source_id: str) -> dict[str, set[int]]:
-    """Return the texts in all revisions of a source, with their positions."""
-    texts: dict[str, set[int]] = {}
-    for revision in engine.ledger.history(source_id):
-        for segment in revision.segments if isinstance(revision, Source) else ():
-            place = segment.locator.turn if isinstance(segment.locator, Turn) else -1
-            texts.setdefault(segment.excerpt, set()).add(place)
-    return texts
 
 
 def _summaries_on(engine: Engine, sources: Collection[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The messages of a discussion in the ledger: recording, reading and deleting."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
@@ -12,10 +12,11 @@ from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.patch import Update
 from treering.core.screening import screened
 from treering.extensions.discussions.identity import DiscussionRef, apply_patch
-from treering.extensions.discussions.log.alignment import is_same_message
+from treering.extensions.discussions.log.alignment import Alignment, Mark, is_same_message
 from treering.extensions.discussions.log.blocks import (
     Block,
     BlockHead,
+    ChunkState,
     StoredMessage,
     block_sizes,
     heads_of,
@@ -87,15 +88,20 @@ class MessageLog:
 
     def tail(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
-        return self._retried(lambda: self._tail(count)) if count > 0 else []
+        return self.read(self.count() - count)[-count:] if count > 0 else []
 
     def blocks(self) -> list[BlockHead]:
         """Return the heads of the blocks, in order."""
-        return heads_of(self._engine.ledger, scope=self.ref.scope, origin=self.ref.origin)
+        return heads_of(self._engine.ledger, self.ref)
 
     def block(self, head: BlockHead) -> Block:
         """Read the current state of a block. Raises `NotFound` if it was erased."""
         return read_block(self._engine.ledger, head)
+
+    def chunks(self) -> Iterator[ChunkState]:
+        """Yield the states of all chunks, in order."""
+        for head in self.blocks():
+            yield from self.block(head).chunks
 
     def record(self, messages: Sequence[Message], *, start: int | None = None, again: bool = False) -> Recorded:
         """Store the messages that a client sends. Idempotent.
@@ -104,21 +110,28 @@ class MessageLog:
         ones; `alignment` defines what is appended and withdrawn. A message that was erased before only gets a position,
         unless `again` is set. Raises `InvalidInput` for a `start` after the end.
         """
-        transcript = transcript_of(messages)
-        return self._retried(lambda: self._record(transcript, start, again=again))
+
+        def place_of(history: LogSnapshot, marks: Sequence[Mark]) -> Alignment:
+            if start is not None:
+                _check_start(start, history.count)
+            return history.alignment(marks, start=start)
+
+        return self._retried(lambda: self._record(messages, place_of, again=again))
 
     def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
         """Store all messages of an exported discussion. `begins`: the position that each new part continues."""
-        transcript = transcript_of(messages)
-        return self._retried(lambda: self._restore(transcript, begins))
+        return self._retried(lambda: self._record(messages, lambda _history, _marks: Alignment(0, 0), begins=begins))
 
     def append(self, messages: Sequence[Message], *, again: bool = False) -> Recorded:
         """Store messages after all existing ones, even if they repeat them.
 
         A message that was erased before only gets a position, unless `again` is set.
         """
-        transcript = transcript_of(messages)
-        return self._retried(lambda: self._append(transcript, again=again))
+
+        def place_of(history: LogSnapshot, _marks: Sequence[Mark]) -> Alignment:
+            return Alignment(history.count, 0)
+
+        return self._retried(lambda: self._record(messages, place_of, again=again))
 
     def note(self, facts: Mapping[str, JsonValue]) -> None:
         """Store facts about the conversation with its latest messages, without secrets. Idempotent.
@@ -147,18 +160,20 @@ class MessageLog:
     def _history(self) -> LogSnapshot:
         return LogSnapshot.of(self._engine.ledger, self.ref)
 
-    def _tail(self, count: int) -> list[StoredMessage]:
-        history = self._history()
-        return history.messages(max(0, history.count - count))
-
-    def _record(self, transcript: Sequence[LogEntry], start: int | None, *, again: bool) -> Recorded:
-        history = self._whole_history()
+    def _record(
+        self,
+        messages: Sequence[Message],
+        place_of: Callable[[LogSnapshot, Sequence[Mark]], Alignment],
+        *,
+        again: bool = False,
+        begins: Mapping[int, int] = MappingProxyType({}),
+    ) -> Recorded:
+        """Store messages at the place that `place_of` chooses. `begins`: as for `restore`."""
+        history, transcript = self._whole_history(), transcript_of(messages)
         filtered = self._without_erased(history, transcript)
         entries = filtered.messages
         marks = [one.mark for one in entries]
-        if start is not None:
-            _check_start(start, history.count)
-        place = history.alignment(marks, start=start)
+        place = place_of(history, marks)
         restored: dict[int, LogEntry] = {}
         if again and filtered.left_out:
             # A part that continues an earlier message agrees with the transcript up to that message.
@@ -173,21 +188,10 @@ class MessageLog:
             entries[place.told :],
             at=place.position,
             unchanged=place.told - place.ignored,
-            begins={place.position: place.after} if place.after is not None else {},
+            begins=begins if place.after is None else {place.position: place.after},
             restored=restored,
         )
         return self._reported(filtered, result, again=again)
-
-    def _append(self, transcript: Sequence[LogEntry], *, again: bool) -> Recorded:
-        history = self._whole_history()
-        filtered = self._without_erased(history, transcript)
-        entries = transcript if again else filtered.messages
-        return self._reported(filtered, self._rewrite(history, entries, at=history.count), again=again)
-
-    def _restore(self, transcript: Sequence[LogEntry], begins: Mapping[int, int]) -> Recorded:
-        history = self._whole_history()
-        filtered = self._without_erased(history, transcript)
-        return self._reported(filtered, self._rewrite(history, filtered.messages, at=0, begins=begins), again=False)
 
     def _without_erased(self, history: LogSnapshot, transcript: Sequence[LogEntry]) -> "_Filtered":
         """Remove messages that were erased before from a transcript, unless the discussion contains them elsewhere."""
@@ -230,9 +234,9 @@ class MessageLog:
         messages: Sequence[LogEntry],
         *,
         at: int,
-        unchanged: int = 0,
-        begins: Mapping[int, int] = MappingProxyType({}),
-        restored: Mapping[int, LogEntry] = MappingProxyType({}),
+        unchanged: int,
+        begins: Mapping[int, int],
+        restored: Mapping[int, LogEntry],
     ) -> Recorded:
         """Replace all messages from a position. `begins`: the position that the part at a position continues.
 

@@ -14,7 +14,6 @@ from treering.extensions.discussions.log.alignment import (
     Mark,
     agreed,
     align,
-    is_end,
     is_same_message,
     parts_of,
     steps,
@@ -124,8 +123,7 @@ class LogSnapshot:
             return Alignment(self.count, 0)
         counts = self._counts(transcript)
         match = max(map(agreed, counts.values()), key=lambda reading: reading.kept)
-        live = [mark for mark in transcript if mark.key]
-        if match.kept == self.count or (match.told == len(transcript) and self._ends_with(live)):
+        if match.kept == self.count or match.told == len(transcript):
             return Alignment(self.count, match.told)
         # If most of it agrees, it starts at the beginning, and the agreeing messages need not be read again.
         least = match.kept if 2 * match.told >= len(transcript) else 0
@@ -140,19 +138,6 @@ class LogSnapshot:
         if any(block.deletions for block in self._blocks.values()):
             counts["omitted"] = self._steps(transcript, 0, deleted="omitted")
         return counts
-
-    def _ends_with(self, transcript: Sequence[Mark]) -> bool:
-        """Return whether a transcript consists of the last messages; reads no more blocks than necessary."""
-        left = list(transcript)
-        for head in reversed(self.heads):
-            marks = _marks(self.block(head), head.first)
-            here = min(len(left), sum(not mark.deleted for mark in marks))
-            if here and not is_end(left[-here:], marks):
-                return False
-            del left[len(left) - here :]
-            if not left:
-                return True
-        return False
 
     def _steps(self, transcript: Sequence[Mark], start: int, *, deleted: DeletedLookup) -> list[int]:
         """Count the agreeing transcript messages after each stored one from a position (`alignment.steps`)."""
@@ -172,14 +157,6 @@ class LogSnapshot:
             if len(further) <= len(marks):
                 break
         return counts
-
-
-def mark_of(message: StoredMessage, key: str | None = None) -> Mark:
-    """Return the mark of a stored message; `key` is given for deleted ones."""
-    if key is None:
-        # Older versions stored thoughts of models; the transcript has the message without them.
-        key = message_key(message.role, spoken_words(message.role, message.text))
-    return Mark(key, message.role, message.deleted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +214,13 @@ def entries_of(block: Block) -> list[LogEntry]:
 
 def _marks(block: Block, first: int) -> list[Mark]:
     keys = {deletion.position: deletion.key for deletion in block.deletions}
-    return [mark_of(message, keys.get(message.position)) for message in block.messages if message.position >= first]
+    messages = [message for message in block.messages if message.position >= first]
+    return [Mark(keys.get(one.position, _key(one)), one.role, one.deleted) for one in messages]
+
+
+def _key(message: StoredMessage) -> str:
+    # Older versions stored thoughts of models; the transcript has the message without them.
+    return message_key(message.role, spoken_words(message.role, message.text))
 
 
 def _chain(marks: Sequence[Mark]) -> str:

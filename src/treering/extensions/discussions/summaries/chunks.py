@@ -18,7 +18,7 @@ from treering.extensions.discussions.generators.generator import (
     SpokenLine,
 )
 from treering.extensions.discussions.identity import apply_patch
-from treering.extensions.discussions.log.blocks import Block, ChunkState, StoredMessage, active_block
+from treering.extensions.discussions.log.blocks import Block, ChunkState, ChunkStatus, StoredMessage, active_block
 from treering.extensions.discussions.summaries.memories import Coverage, Memory, citing, memory_object
 from treering.extensions.discussions.summaries.versions import GeneratorWork
 from treering.retrieval.text.analysis import estimate_tokens
@@ -49,7 +49,13 @@ def due_chunks(
     """
     end = count - settings.lookback
     chunks = _cut(messages, states, settings, is_closed=not is_last_block)
-    return [chunk for chunk in map(_pending, chunks) if chunk.last < end]
+    pending = (chunk_state(chunk, "pending") for chunk in chunks)
+    return [chunk for chunk in pending if chunk.last < end]
+
+
+def chunk_state(messages: Sequence[StoredMessage], status: ChunkStatus) -> ChunkState:
+    """Return the state of a new chunk."""
+    return ChunkState(messages[0].position, messages[-1].position, key=chunk_key(messages), status=status)
 
 
 def chunk_key(messages: Sequence[StoredMessage]) -> str:
@@ -79,7 +85,7 @@ class ChunkMaker(GeneratorWork):
         background = Background(
             recent=lambda: _items(self._memories.recent(_RECENT)),
             everything=lambda: _items(self._memories.all()),
-            summary=self._summary_text,
+            summary=self._summary.text,
         )
         try:
             answer = self._generator.memories(Chunk(lines), background)
@@ -87,10 +93,6 @@ class ChunkMaker(GeneratorWork):
             return error
         self.usage += answer.usage
         return answer
-
-    def _summary_text(self) -> str:
-        current = self._summary.current()
-        return current.text if current else ""
 
     def _state(self, job: ChunkState, answer: Generated | TreeringError, made: Sequence[Knowledge]) -> ChunkState:
         if isinstance(answer, TreeringError):
@@ -152,10 +154,6 @@ def _cut(
 def _is_full(chunk: Sequence[StoredMessage], settings: DiscussionSettings) -> bool:
     tokens = sum(estimate_tokens(message.text) for message in chunk)
     return len(chunk) >= settings.max_messages or tokens >= settings.chunk_tokens
-
-
-def _pending(chunk: Sequence[StoredMessage]) -> ChunkState:
-    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk), status="pending")
 
 
 def _is_same(now: Block, before: Block, job: ChunkState) -> bool:

@@ -69,7 +69,7 @@ class Condenser(GeneratorWork):
         summary = self._summary.current()
         if summary:
             return summary.last
-        return -1 if self._settings.summary else max(head.end for head in self._heads())
+        return -1 if self._settings.summary else max(head.end for head in heads_of(self._engine.ledger, self._ref))
 
     def _replace(self, parents: Sequence[Memory], lease: Lease) -> Receipt | None:
         """Write the condensation of `parents`; return `None` if one of them was withdrawn in the meantime."""
@@ -95,7 +95,7 @@ class Condenser(GeneratorWork):
 
     def _write(self, item: GeneratedMemory, parents: Sequence[Memory], made_by: str) -> Receipt:
         first, last = parents[0].first, parents[-1].last
-        home = next(head for head in self._heads() if head.first <= last < head.end)
+        home = next(head for head in heads_of(self._engine.ledger, self._ref) if head.first <= last < head.end)
         coverage = Coverage(first, last, memories=[parent.id for parent in parents])
         key = condensation_key(parents)
         memory = memory_object(self._engine, self._ref, item, coverage, key=key, made_by=made_by, form="condensation")
@@ -105,9 +105,6 @@ class Condenser(GeneratorWork):
     def _are_active(self, parents: Sequence[Memory]) -> bool:
         heads = self._engine.ledger.heads([parent.id for parent in parents])
         return all(parent.id in heads and heads[parent.id].status == "active" for parent in parents)
-
-    def _heads(self) -> list[BlockHead]:
-        return heads_of(self._engine.ledger, scope=self._ref.scope, origin=self._ref.origin)
 
 
 _CONFLICTS = (Conflict, InvalidPatch, NotFound)
@@ -140,7 +137,7 @@ class FinishedBlocks:
     def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
         self._ref = ref
-        self._heads = heads_of(engine.ledger, scope=ref.scope, origin=ref.origin)
+        self._heads = heads_of(engine.ledger, ref)
         self._read = 0
         self._revisions = {head.source_id: head.revision for head in self._marked()}
 
@@ -207,7 +204,8 @@ def archive_stale_memories(engine: Engine, ref: DiscussionRef) -> None:
 
     def archive() -> None:
         if stale := _stale(engine, ref):
-            operations = [*_forgotten(engine, ref, stale), *_archived(stale)]
+            archived = (Transition(id=item.id, expected_revision=item.revision, to="archived") for item in stale)
+            operations = [*_forgotten(engine, ref, stale), *archived]
             apply_patch(engine, ref, operations, reason="Memories whose messages are gone")
 
     with suppress(Conflict, NotFound):  # after repeated conflicts the next run tries again
@@ -219,16 +217,17 @@ def _hash_of(heads: Sequence[BlockHead], revisions: dict[str, int]) -> str:
 
 
 def _stale(engine: Engine, ref: DiscussionRef) -> list[Knowledge]:
-    found = engine.ledger.select(Selection(scope=ref.scope, types=("knowledge",), where=_where(ref)))
-    return [item for item in found if isinstance(item, Knowledge) and _home(item) is not None]
-
-
-def _where(ref: DiscussionRef) -> And:
-    fields = {"kind": "summary", "scope": ref.scope, "status": "stale"}
-    # The versions of summary and state document are handled by their own modules.
-    texts = (title_of_versions(ref, form) for form in NAMES)
-    wanted = [Compare(name, "eq", value) for name, value in fields.items()]
-    return And((*wanted, *(Compare("title", "ne", text) for text in texts)))
+    where = And(
+        (
+            Compare("kind", "eq", "summary"),
+            Compare("scope", "eq", ref.scope),
+            Compare("status", "eq", "stale"),
+            # `Versions` handles the versions of the summary and the state document.
+            *(Compare("title", "ne", title_of_versions(ref, form)) for form in NAMES),
+        )
+    )
+    items = engine.ledger.select(Selection(scope=ref.scope, types=("knowledge",), where=where))
+    return [item for item in items if isinstance(item, Knowledge) and _home(item) is not None]
 
 
 def _home(item: Knowledge) -> int | None:
@@ -240,22 +239,14 @@ def _home(item: Knowledge) -> int | None:
             return None
 
 
-def _archived(stale: Sequence[Knowledge]) -> Iterator[Operation]:
-    for item in stale:
-        yield Transition(id=item.id, expected_revision=item.revision, to="archived")
-
-
 def _forgotten(engine: Engine, ref: DiscussionRef, stale: Sequence[Knowledge]) -> Iterator[Operation]:
     """Yield the operations that remove stale memories from their blocks."""
     ids = {item.id for item in stale}
     homes = {home for home in map(_home, stale) if home is not None}
-    for head in heads_of(engine.ledger, scope=ref.scope, origin=ref.origin):
+    for head in heads_of(engine.ledger, ref):
         if any(head.first <= home < head.end for home in homes):
-            yield from _without(read_block(engine.ledger, head), ids)
-
-
-def _without(block: Block, ids: set[str]) -> Iterator[Operation]:
-    chunks = [state for state in block.chunks if not ids & {*state.memories}]
-    condensations = [one for one in block.condensations if one.memory not in ids]
-    if len(chunks) < len(block.chunks) or len(condensations) < len(block.condensations):
-        yield block.changed(chunks=chunks, condensations=condensations)
+            block = read_block(engine.ledger, head)
+            chunks = [state for state in block.chunks if ids.isdisjoint(state.memories)]
+            condensations = [one for one in block.condensations if one.memory not in ids]
+            if len(chunks) < len(block.chunks) or len(condensations) < len(block.condensations):
+                yield block.changed(chunks=chunks, condensations=condensations)

@@ -31,7 +31,6 @@ from treering.verbs.engine import Engine, retry_on_conflict
 
 MAX_LINES = 20_000
 """The maximal number of lines of an edit."""
-"""The start of the names of rules, as the authors of versions."""
 _BATCH = 20
 """The number of memories merged by one call of the generator."""
 

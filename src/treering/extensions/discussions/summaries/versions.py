@@ -94,6 +94,11 @@ class Versions:
         """Return the current version: the active one, or else the newest surviving one."""
         return self.state().current
 
+    def text(self) -> str:
+        """Return the text of the current version; empty if there is none."""
+        current = self.current()
+        return current.text if current else ""
+
     def state(self) -> TextState:
         """Return the current version and people's lines, which remain if no version is current."""
         chain = self._chain()
@@ -224,10 +229,8 @@ class Versions:
         named = [Compare(name, "eq", value) for name, value in fields.items()]
         where = And((*named, Compare("status", "in", statuses)))
         found = self._engine.ledger.select(Selection(scope=self._ref.scope, types=("knowledge",), where=where))
-        return sorted((item for item in found if isinstance(item, Knowledge) and self._is_version(item)), key=_number)
-
-    def _is_version(self, item: Knowledge) -> bool:
-        return isinstance(item.payload, Summary) and item.payload.form == self._form
+        items = (item for item in found if isinstance(item, Knowledge))
+        return sorted((item for item in items if _payload(item).form == self._form), key=_number)
 
     def _conflict(self) -> Conflict:
         return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was changed by another writer.", hint=_AGAIN)
@@ -300,7 +303,7 @@ class Memories:
         self._engine = engine
         self._ref = ref
         self._log = MessageLog(engine, ref)
-        self._read: dict[str, _Outline] = {}
+        self._read: dict[str, Block] = {}
 
     def recent(self, count: int, *, skip: int = 0) -> list[Memory]:
         """Return the last `count` memories before the last `skip`, oldest first; condensed ones are replaced."""
@@ -312,7 +315,7 @@ class Memories:
 
     def after(self, position: int) -> list[Memory]:
         """Return the memories of messages after a position, oldest first, without condensations."""
-        states = [state for outline in self._outlines(position) for state in outline.chunks if state.last > position]
+        states = [state for block in self._blocks(position) for state in block.chunks if state.last > position]
         return self._of_chunks(states)
 
     def uncovered(self, versions: Versions) -> list[Memory]:
@@ -329,33 +332,32 @@ class Memories:
         """
         reached = current.last if current else -1
         waiting = {memory.id for memory in left}
-        outlines = list(self._outlines(reached))
-        unfinished = (at for outline in outlines for at in outline.unfinished if at > reached)
+        blocks = list(self._blocks(reached))
+        unfinished = (at for block in blocks for at in block.unfinished if at > reached)
         end = min(min(unfinished, default=_BEYOND), *(memory.first for memory in left), _BEYOND)
-        states = (state for outline in outlines for state in outline.chunks if reached < state.last < end)
+        states = (state for block in blocks for state in block.chunks if reached < state.last < end)
         covered = (state.last for state in states if state.memories and not waiting.intersection(state.memories))
         return max(covered, default=reached)
 
     def _shown(self) -> Iterator[Memory]:
         """Yield memories and condensations, newest first; memories imported without messages come last."""
         covered: list[tuple[int, int]] = []
-        for outline in self._outlines(-1):
-            condensed = read_memories(self._engine, outline.condensations)
+        for block in self._blocks(-1):
+            condensed = read_memories(self._engine, [each.memory for each in block.condensations])
             covered += [(memory.first, memory.last) for memory in condensed]
-            single = [memory for memory in self._of_chunks(outline.chunks) if not _within(memory, covered)]
+            single = [memory for memory in self._of_chunks(block.chunks) if not _within(memory, covered)]
             outer = [memory for memory in condensed if not _within(memory, covered, strictly=True)]
             yield from sorted([*reversed(single), *outer], key=lambda memory: memory.last, reverse=True)
         yield from reversed(read_memories(self._engine, self._imported()))
 
-    def _outlines(self, position: int) -> Iterator["_Outline"]:
-        """Yield outlines of the blocks with messages after a position, newest first. Unchanged blocks are cached."""
+    def _blocks(self, position: int) -> Iterator[Block]:
+        """Yield the blocks with messages after a position, newest first. Unchanged blocks are cached."""
         for head in reversed(self._log.blocks()):
             if head.end - 1 <= position:
                 return
             known = self._read.get(head.source_id)
-            if known is None or known.revision != head.revision:
-                known = _Outline.of(self._log.block(head))
-                self._read[head.source_id] = known
+            if known is None or known.head.revision != head.revision:
+                known = self._read[head.source_id] = self._log.block(head)
             yield known
 
     def _imported(self) -> list[str]:
@@ -366,25 +368,6 @@ class Memories:
     def _of_chunks(self, states: Iterable[ChunkState]) -> list[Memory]:
         ordered = sorted(states, key=lambda state: state.first)
         return read_memories(self._engine, [identity for state in ordered for identity in state.memories])
-
-
-@dataclass(frozen=True, slots=True)
-class _Outline:
-    """The parts of a block that do not depend on its texts. `unfinished`: positions without a finished chunk."""
-
-    revision: int
-    chunks: tuple[ChunkState, ...]
-    condensations: tuple[str, ...]
-    unfinished: tuple[int, ...]
-
-    @classmethod
-    def of(cls, block: Block) -> "_Outline":
-        return cls(
-            revision=block.head.revision,
-            chunks=block.chunks,
-            condensations=tuple(each.memory for each in block.condensations),
-            unfinished=block.unfinished,
-        )
 
 
 def _within(memory: Memory, ranges: Sequence[tuple[int, int]], *, strictly: bool = False) -> bool:
