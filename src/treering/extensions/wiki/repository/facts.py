@@ -152,11 +152,11 @@ class RepositoryFacts:
         return {one for name in names for one in (name, name.replace("-", "_"), outside_name(name))}
 
 
-def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: int) -> RepositoryFacts:
+def read_facts(engine: Engine, scope: str, root: str) -> RepositoryFacts:
     """Read the content of a repository. Raises the errors of `read_files`."""
     files = read_files(engine.ledger, scope, root)
     graph = read_graph(engine, files, Reach(scope))
-    parts = code_parts(files, graph, most=most_modules)
+    parts = code_parts(files, graph)
     known = read_known(engine.ledger, scope, files, now=engine.clock.now())
     return RepositoryFacts(engine, files, graph, parts, known)
 

@@ -18,7 +18,14 @@ from treering.extensions.wiki.rules.howto_page import cut_code
 from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.markdown import bullets, code, fenced, paragraph, plain, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
-from treering.extensions.wiki.rules.page_paths import ARCHITECTURE, CHANGES, DECISIONS, HOWTO, REFERENCE
+from treering.extensions.wiki.rules.page_paths import (
+    ARCHITECTURE,
+    CHANGES,
+    DECISIONS,
+    HOWTO,
+    MAX_DOCUMENT_PAGES,
+    REFERENCE,
+)
 from treering.verbs.query.brief import commands_by_job
 
 MAX_INTRODUCTION_CHARS = 700
@@ -151,7 +158,7 @@ def _first_steps(body: PageBody, readme: WikiFile | None) -> list[DocumentSectio
     if any(_rank(section) == 0 for section in steps):
         return steps
     in_documents: list[DocumentSection] = []
-    for file in body.paths.documents_by_rank[: body.paths.most_documents]:
+    for file in body.paths.documents_by_rank[:MAX_DOCUMENT_PAGES]:
         if len(steps) + len(in_documents) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
             sections = [one for one in body.facts.sections(file) if one.first_code and _rank(one) == 0]
             in_documents += sections[:ENOUGH_STEPS]
