@@ -6,7 +6,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
 from treering.core.objects import Source
-from treering.extensions.wiki.files.addresses import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
+from treering.extensions.wiki.files.addresses import LinkForm, SourceAddress, file_addresses, forge_of, no_address
 from treering.extensions.wiki.files.regions import short_digest
 from treering.extensions.wiki.pages import LineCitation, WikiPage
 from treering.extensions.wiki.repository.files import read_sources
@@ -43,7 +43,7 @@ class WikiSubject:
             )
         return self.top / _FOLDER
 
-    def addresses(self, folder: Path, form: LinkForm) -> SourceAddresses:
+    def addresses(self, folder: Path, form: LinkForm) -> SourceAddress:
         """Return the addresses of citations for a wiki in `folder`. Raises `InvalidInput` if `form` is impossible."""
         forge = forge_of(self.remote)
         place = folder.parent.resolve() / folder.name
@@ -61,8 +61,8 @@ class WikiSubject:
         if forge is not None and form in ("auto", "forge"):
             return forge
         if inside and self.top is not None and form in ("auto", "files"):
-            return FileAddresses(place.relative_to(self.top.resolve()).as_posix())
-        return NoAddresses()
+            return file_addresses(place.relative_to(self.top.resolve()).as_posix())
+        return no_address
 
 
 def cited_texts(engine: Engine, pages: Iterable[WikiPage]) -> Callable[[LineCitation], str]:

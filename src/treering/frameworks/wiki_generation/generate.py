@@ -21,7 +21,7 @@ from treering.core.scope import ROOT
 from treering.extensions.encoder.asking import Budget
 from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.citing import Citations
-from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
+from treering.extensions.wiki.files.addresses import forge_of, no_address
 from treering.extensions.wiki.files.folder import WikiFolder
 from treering.extensions.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.extensions.wiki.kept_wikis import KeptWikis, WikiRun
@@ -230,7 +230,7 @@ def _folder(folder: Path, read: ReadRepository) -> WikiFolder:
         lines = read.tree.lines(citation.path) or ()
         return "\n".join(lines[citation.first_line - 1 : citation.last_line])
 
-    return WikiFolder(folder, forge_of(read.remote) or NoAddresses(), cited_text, read.commit or "")
+    return WikiFolder(folder, forge_of(read.remote) or no_address, cited_text, read.commit or "")
 
 
 @dataclass(frozen=True, slots=True)
