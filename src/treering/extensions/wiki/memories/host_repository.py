@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from treering.core.errors import InvalidInput
 from treering.extensions.wiki.memories.wiki_memory import (
     RELEVANT,
+    StoredWikiMemory,
     WikiMemoryType,
     cut_to_limit,
     memory_type_of,
@@ -73,8 +74,8 @@ class HostMemories:
         )
         inserted = await _answer(self._repository.insert(memory))
         identity = inserted if isinstance(inserted, str | UUID) else memory.id
-        cut = {"kept_chars": len(text), "given_chars": len(content)} if len(text) < len(content) else {}
-        return {"memory_id": str(identity), "repository_id": str(repository_id), **cut}
+        stored = StoredWikiMemory(str(identity), len(text), len(content))
+        return {"memory_id": stored.id, "repository_id": str(repository_id), **stored.cut}
 
     async def search(
         self,

@@ -105,13 +105,8 @@ class WikiMemoryRepository:
                 branch=getattr(memory, "branch", None) or None,
                 commit=getattr(memory, "commit", None),
             )
-            draft = WikiMemoryDraft(
-                memory.content,
-                memory_type_of(memory.memory_type),
-                memory.source_agent,
-                tuple(getattr(memory, "file_paths", ())),
-                tuple(getattr(memory, "related_pages", ())),
-            )
+            files, pages = getattr(memory, "file_paths", ()), getattr(memory, "related_pages", ())
+            draft = WikiMemoryDraft.of(memory.content, memory.memory_type, memory.source_agent, files, pages)
             return store.store(repository, draft).id
 
         return await self._in_thread(insert)

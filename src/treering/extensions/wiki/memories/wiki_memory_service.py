@@ -103,13 +103,9 @@ class WikiMemoryService:
 
         def store(memories: WikiMemoryStore) -> Result:
             repository = _repository(memories, repository_id, branch, generation, commit)
-            draft = WikiMemoryDraft(
-                content, memory_type_of(memory_type), source_agent, tuple(file_paths or ()), tuple(related_pages or ())
-            )
+            draft = WikiMemoryDraft.of(content, memory_type, source_agent, file_paths, related_pages)
             stored = memories.store(repository, draft, key=idempotency_key)
-            was_cut = stored.kept_chars < stored.given_chars
-            cut = {"kept_chars": stored.kept_chars, "given_chars": stored.given_chars} if was_cut else {}
-            return {"memory_id": stored.id, "repository_id": repository.repository_id, **cut}
+            return {"memory_id": stored.id, "repository_id": repository.repository_id, **stored.cut}
 
         return await self._answer(store)
 
