@@ -47,22 +47,20 @@ class WikiSubject:
         """Return the addresses of citations for a wiki in `folder`. Raises `InvalidInput` if `form` is impossible."""
         forge = forge_of(self.remote)
         place = folder.parent.resolve() / folder.name
-        inside = self.top is not None and place.is_relative_to(self.top.resolve())
+        top = self.top.resolve() if self.top else None
+        files = file_addresses(place.relative_to(top).as_posix()) if top and place.is_relative_to(top) else None
         if form == "forge" and forge is None:
             raise InvalidInput(
                 f"The remote of {self.root} is not a known forge.",
                 hint="Omit --links, or use --links files or text.",
             )
-        if form == "files" and not inside:
+        if form == "files" and files is None:
             raise InvalidInput(
                 f"{folder} is not in the work tree of {self.root}.",
                 hint="Omit --links, or use --links text.",
             )
-        if forge is not None and form in ("auto", "forge"):
-            return forge
-        if inside and self.top is not None and form in ("auto", "files"):
-            return file_addresses(place.relative_to(self.top.resolve()).as_posix())
-        return no_address
+        available = {"auto": forge or files, "forge": forge, "files": files, "text": None}
+        return available[form] or no_address
 
 
 def cited_texts(engine: Engine, pages: Iterable[WikiPage]) -> Callable[[LineCitation], str]:

@@ -134,15 +134,6 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | None:
-    """Read the text of a file at an audit sequence number, or `None` if it was deleted."""
-    try:
-        item = ledger.get(file.source_id, as_of=sequence)
-    except NotFound:
-        return None
-    return SourceLines(item, file.path) if isinstance(item, Source) else None
-
-
 def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
     """Return the ids of the sources at and below an origin, by origin, from the nearest scope with any."""
     for one in reversed(lineage(scope)):

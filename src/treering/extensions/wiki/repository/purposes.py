@@ -105,7 +105,7 @@ def _by_definitions(files: Sequence[WikiFile], name: str, facts: RepositoryFacts
     if main and main.doc:
         return _described(main)
     others = [entry for entry in entries if not _same(entry.short, name)]
-    return listed("Defines", [entry.short for entry in entries] if others else [])
+    return listed("Defines", list(dict.fromkeys(entry.short for entry in entries)) if others else [])
 
 
 def _described(entry: ApiEntry) -> list[Words]:
@@ -118,8 +118,8 @@ def _described(entry: ApiEntry) -> list[Words]:
 
 def _users(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
     """List the parts that import files, if they are few."""
-    links = [link for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
-    parts = {part.key: part.title for link in links if (part := facts.part_of(link.start))}
+    links = facts.graph.to_files(*(file.path for file in files))
+    parts = {part.key: part.title for link in links if link.imports and (part := facts.part_of(link.start))}
     own = {facts.code.of_file.get(file.path) for file in files}
     return listed("Used by", sorted(title for key, title in parts.items() if key not in own))
 

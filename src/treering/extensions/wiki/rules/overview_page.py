@@ -13,7 +13,6 @@ from treering.extensions.wiki.repository.files import WikiFile, mapping
 from treering.extensions.wiki.repository.prose import cut, words_of
 from treering.extensions.wiki.repository.purposes import MIN_PARAGRAPH_CHARS, contents, folder_purpose, part_purpose
 from treering.extensions.wiki.repository.sections import DocumentSection
-from treering.extensions.wiki.repository.symbol_graph import is_stated
 from treering.extensions.wiki.rules.howto_page import cut_code
 from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.markdown import bullets, code, fenced, paragraph, plain, shown, table
@@ -206,10 +205,8 @@ def _central(body: PageBody) -> tuple[str, ...]:
     for part in [one for one in facts.ranked_parts if one.files][:MAX_CENTRAL]:
         users = {
             link.start
-            for path in part.files
-            for link in facts.graph.incoming.get(path, ())
-            if is_stated(link, start := facts.files.files[link.start])
-            if start.role == "code" and link.start not in part.files
+            for link in facts.graph.to_files(*part.files)
+            if link.is_stated and facts.files.files[link.start].role == "code" and link.start not in part.files
         }
         purpose = shown(cut(part_purpose(part, facts), MAX_PURPOSE_CHARS))
         rows.append((body.to_page(body.paths.parts[part.key], code(part.title)), purpose, str(len(users))))
