@@ -9,6 +9,7 @@ from typing import Literal
 from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
 from treering.core.policy import is_current, is_over
+from treering.extensions.wiki.own_pages import PREFIX
 from treering.extensions.wiki.repository.files import RepositoryFiles
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.trees import standing_knowledge
@@ -19,8 +20,6 @@ _MOST = 200
 """The maximum number of objects of each kind."""
 _PRIORITY = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
 _FILES = ("repo:", "file:")
-_PAGE = "wiki-page:"
-"""The prefix of the origin of text that a person wrote in a page; the origin of the file follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _foreign(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles)
 
 def _is_foreign(origin: str, files: RepositoryFiles) -> bool:
     """Return whether an origin is a file of another repository."""
-    place = origin.removeprefix(_PAGE)
+    place = origin.removeprefix(PREFIX)
     is_here = place.startswith(files.root) or place == files.root.rstrip("#/")
     return place.startswith(_FILES) and not is_here
 

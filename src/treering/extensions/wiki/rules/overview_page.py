@@ -17,14 +17,7 @@ from treering.extensions.wiki.rules.howto_page import cut_code
 from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.markdown import bullets, code, fenced, paragraph, plain, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
-from treering.extensions.wiki.rules.page_paths import (
-    ARCHITECTURE,
-    CHANGES,
-    DECISIONS,
-    HOWTO,
-    MAX_DOCUMENT_PAGES,
-    REFERENCE,
-)
+from treering.extensions.wiki.rules.page_paths import MAX_DOCUMENT_PAGES
 from treering.verbs.query.brief import commands_by_job
 
 MAX_INTRODUCTION_CHARS = 700
@@ -52,13 +45,7 @@ _USAGE_TITLES = ("example", "run", "a simple example", "hello world", "basics")
 _START_FILE = re.compile(r"install|quick-?start|getting[-_]?started|first[-_]steps", re.IGNORECASE)
 _ABOUT_MONEY = re.compile(r"sponsor|donat|backers|funding|open collective", re.IGNORECASE)
 _NO_LETTERS = re.compile(r"^\W+")
-_FURTHER = {
-    ARCHITECTURE: "the layers and their imports",
-    HOWTO: "tasks with code, from the documents and examples",
-    REFERENCE: "everything public, by module",
-    DECISIONS: "recorded decisions and rules",
-    CHANGES: "recent work and the files that change most",
-}
+_LISTED_ABOVE = (PageKind.OVERVIEW, PageKind.MODULE, PageKind.DOCUMENT)
 
 
 def write_overview(body: PageBody) -> None:
@@ -233,5 +220,5 @@ def _documents(body: PageBody) -> tuple[str, str]:
 
 
 def _further(body: PageBody) -> str:
-    titles = {page.path: plain(page.title) for page in body.plan.pages}
-    return bullets([f"{body.to_page(at, titles[at])}: {content}." for at, content in _FURTHER.items() if at in titles])
+    pages = [page for page in body.plan.pages if page.kind not in _LISTED_ABOVE]
+    return bullets([f"{body.to_page(page.path, plain(page.title))}: {page.purpose}" for page in pages])
