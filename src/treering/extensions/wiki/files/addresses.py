@@ -47,11 +47,11 @@ def file_addresses(wiki: str) -> SourceAddress:
 
 def forge_of(remote: str) -> SourceAddress | None:
     """Return addresses at the forge of a git remote, at the cited commit, or `None` if the forge is unknown."""
-    found = _REMOTE.fullmatch(remote.strip())
-    form = _form_of(found["host"].lower()) if found else None
-    if found is None or form is None:
+    parts = _REMOTE.fullmatch(remote.strip())
+    form = _form_of(parts["host"].lower()) if parts else None
+    if parts is None or form is None:
         return None
-    repository = f"https://{found['host'].lower()}/{found['path'].removesuffix('.git')}"
+    repository = f"https://{parts['host'].lower()}/{parts['path'].removesuffix('.git')}"
     blob, lines = _FORMS[form]
 
     def address(_page: str, citation: LineCitation) -> str | None:

@@ -97,9 +97,9 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         if search.vector is not None:
             return self._nearest(repository, search, search.vector)
         reach = self._reach(repository, search.fields)
-        found = recall(self._engine, MemoryQuery(search.query, search.limit, reach, search.score_threshold, Switches()))
-        (read,) = self._engine.ledger.read([ObjectRequest(objects=tuple(one.id for one in found))])
-        sources = ((read.objects.get(one.id), one.similarity_score) for one in found)
+        items = recall(self._engine, MemoryQuery(search.query, search.limit, reach, search.score_threshold, Switches()))
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=tuple(one.id for one in items))])
+        sources = ((read.objects.get(one.id), one.similarity_score) for one in items)
         return FoundWikiMemories(self._memory(one, score) for one, score in sources if isinstance(one, Source))
 
     def _nearest(self, repository: WikiRepository, search: MemorySearch, vector: Vector) -> FoundWikiMemories:

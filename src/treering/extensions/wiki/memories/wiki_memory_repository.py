@@ -130,14 +130,14 @@ class WikiMemoryRepository:
                     f"{type(store).__name__} does not support search by vector.",
                     hint="Use its `search`, which searches by words.",
                 )
-            found = store.nearest(
+            memories = store.nearest(
                 WikiRepository.of(repository_id),
                 np.asarray(query_embedding, np.float32),
                 limit=limit,
                 memory_type=memory_type_of(memory_type) if memory_type else None,
                 score_threshold=score_threshold,
             )
-            return list(found)
+            return list(memories)
 
         return await self._in_thread(search)
 
