@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from typing import Any, TypeVar
-from uuid import UUID
 
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient, ReturnDocument
@@ -127,19 +126,9 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         with _answering():
             generation = repository.generation or self._current(repository)
             stored_key = mongo_rows.key_of(repository, generation, key)
-            known = self._keyed(stored_key)
-            if known is not None:
+            if known := self._keyed(stored_key):
                 return known
-            row = mongo_rows.new_row(
-                str(UUID(bytes=self._clock.random_bytes(16), version=4)),
-                repository,
-                clean,
-                generation=generation,
-                vector=self._embedder.embed_documents([clean.content])[0],
-                model=self._embedder.model_id,
-                key=stored_key,
-                now=self._clock.now(),
-            )
+            row = mongo_rows.new_row(repository, clean, generation, stored_key, self._embedder, self._clock)
             return self._inserted(row)
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
