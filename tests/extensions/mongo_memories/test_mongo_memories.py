@@ -336,14 +336,13 @@ def test_refused_user_is_no_passing_error(memories, monkeypatch, code):
     assert "hunter2" not in str(result)
 
 
-def test_wiki_that_is_generated_without_a_space_remembers_in_mongodb(address, monkeypatch):
-    from treering.frameworks.wiki_generation.generate import memories_for
+def test_wiki_that_is_generated_without_a_space_remembers_in_mongodb(address, monkeypatch, tmp_path):
+    from treering.frameworks.wiki_generation.generate import stores_for
 
     monkeypatch.setenv("TREERING_WIKI_MEMORY", f"{address.rpartition('/')[0]}/wikis_of_a_workflow")
+    monkeypatch.setenv("TREERING_SPACE", f"sqlite:{tmp_path / 'space.db'}")
 
-    async def kinds():
-        with treering.open(":memory:", background=False) as space:
-            async with memories_for(space, None, lent=False) as named, memories_for(space, None, lent=True) as own:
-                return type(named), type(own)
-
-    assert asyncio.run(kinds()) == (MongoWikiMemories, SpaceWikiMemories)
+    with stores_for(None, None) as (_, named):
+        assert isinstance(named, MongoWikiMemories)
+    with treering.open(":memory:", background=False) as space, stores_for(space, None) as (_, own):
+        assert isinstance(own, SpaceWikiMemories)

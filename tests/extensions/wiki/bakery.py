@@ -4,6 +4,7 @@ import os
 import subprocess
 
 from treering.extensions.wiki.rules.writer import RuleWriter
+from treering.extensions.wiki.subject import known_subject
 
 FILES = {
     "README.md": (
@@ -98,15 +99,20 @@ class Bakery:
 _WHO = {"NAME": "Ada", "EMAIL": "ada@example.org", "DATE": "2026-01-02T03:04:05+00:00"}
 
 
-def wiki(space, **options):
+def writer_of(space, root=""):
+    """Return a writer for a repository or folder, by default the only repository of the space."""
+    return RuleWriter(space.engine, root=root or known_subject(space.engine, "/", "").root)
+
+
+def wiki(space, root=""):
     """Return the pages of a wiki by path, in the order of the plan."""
-    writer = RuleWriter(space.engine, **options)
+    writer = writer_of(space, root)
     plan = writer.plan()
     return {page.path: writer.write(plan, page) for page in plan.pages}
 
 
 def inputs(space):
     """Return the digests of what the pages are made of, by path."""
-    writer = RuleWriter(space.engine)
+    writer = writer_of(space)
     plan = writer.plan()
     return {page.path: writer.inputs(plan, page) for page in plan.pages}

@@ -200,14 +200,14 @@ def yard(tmp_path, space):
     ("module", "purpose"),
     [
         ("pail-pail", "Carries water to plants."),
-        ("rake-rake", "Tests: gathers leaves into a heap."),
+        ("rake-rake", ""),
         ("shovel-shovel", "Shovel: Digs holes."),
         ("hose-hose", ""),
         ("tools-cart", "Defines Wheel."),
         ("shed-door", "Door: Keeps rain out."),
     ],
 )
-def test_purposes_come_from_docs_and_tests(yard, module, purpose):
+def test_purposes_come_from_docs_and_definitions(yard, module, purpose):
     assert yard[f"modules/{module}.md"].plan.purpose == purpose
 
 

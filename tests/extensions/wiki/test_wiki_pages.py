@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from bakery import FILES, Bakery, inputs, wiki
+from bakery import FILES, Bakery, inputs, wiki, writer_of
 from markdown_it import MarkdownIt
 from mermaid_syntax import check_diagram, diagrams
 
 import space_parts
-from treering.core.errors import InvalidInput, NotFound
+from treering.core.errors import NotFound
 from treering.core.evidence import segment_hash
 from treering.extensions.wiki.pages import WikiWriter
-from treering.extensions.wiki.rules.writer import RuleWriter
+from treering.extensions.wiki.repository import packages
+from treering.extensions.wiki.rules import page_paths
 
 GOLDEN = Path(__file__).parent / "golden" / "bakery.md"
 _LINK = re.compile(r"\]\((\w+):([^)#\s]+)(?:#([^)\s]+))?\)")
@@ -56,8 +57,8 @@ def test_the_wiki_of_a_small_repository_reads_as_agreed(read_space):
     assert text == GOLDEN.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
 
 
-def test_the_rule_writer_is_a_writer_of_wikis(space):
-    writer: WikiWriter = RuleWriter(space.engine)
+def test_the_rule_writer_is_a_writer_of_wikis(read_space):
+    writer: WikiWriter = writer_of(read_space)
     assert writer
 
 
@@ -138,7 +139,7 @@ def test_reading_the_same_commit_again_changes_no_page(read_space, bakery):
 
 
 def test_inputs_are_those_of_the_page_that_is_written(read_space):
-    writer = RuleWriter(read_space.engine)
+    writer = writer_of(read_space)
     plan = writer.plan()
     for page in plan.pages:
         first = writer.inputs(plan, page)
@@ -307,8 +308,9 @@ def test_a_decision_cites_its_recorded_lines(read_space):
     assert cited.content_hash == segment_hash(text, salt=source.salt)
 
 
-def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them(read_space):
-    pages = wiki(read_space, most_modules=3)
+def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them(read_space, monkeypatch):
+    monkeypatch.setattr(packages, "MAX_PART_PAGES", 3)
+    pages = wiki(read_space)
     modules = [path for path in pages if path.startswith("modules/")]
     assert len(modules) == 3
     package = pages["modules/bakery.md"].body
@@ -316,8 +318,9 @@ def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them
     assert "Write a sale down." in package
 
 
-def test_documents_without_a_page_are_counted(read_space):
-    pages = wiki(read_space, most_documents=1)
+def test_documents_without_a_page_are_counted(read_space, monkeypatch):
+    monkeypatch.setattr(page_paths, "MAX_DOCUMENT_PAGES", 1)
+    pages = wiki(read_space)
     assert "more documents without pages" in pages["overview.md"].body
 
 
@@ -327,31 +330,16 @@ def test_a_folder_that_is_no_repository_has_a_wiki_without_commits(tmp_path, spa
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     space.ingest("path", input={"path": str(tmp_path / "plain")})
-    pages = wiki(space)
+    pages = wiki(space, f"file:{(tmp_path / 'plain').as_posix()}")
     assert "modules/bakery-oven.md" in pages
     assert {one.commit for page in pages.values() for one in page.citations} == {None}
 
 
-def test_a_scope_without_a_repository_says_what_to_do(space):
-    with pytest.raises(NotFound, match="no repository"):
-        RuleWriter(space.engine).plan()
-
-
-def test_a_scope_with_two_repositories_asks_which_one(tmp_path, space):
-    for name in ("one", "two"):
-        Bakery(tmp_path / name, {**FILES, "NAME": name}).ingest(space)
-    with pytest.raises(InvalidInput) as refused:
-        RuleWriter(space.engine).plan()
-    roots = refused.value.details["roots"]
-    assert len(roots) == 2
-    assert wiki(space, root=roots[0])
-
-
 def test_a_plan_of_something_that_is_gone_asks_for_another(read_space, bakery):
-    old = RuleWriter(read_space.engine).plan()
+    old = writer_of(read_space).plan()
     (page,) = [page for page in old.pages if page.path == "modules/bakery-oven.md"]
     bakery.git("mv", "src/bakery/oven.py", "src/bakery/stove.py")
     bakery.commit({})
     bakery.ingest(read_space)
     with pytest.raises(NotFound, match="oven"):
-        RuleWriter(read_space.engine).write(old, page)
+        writer_of(read_space).write(old, page)

@@ -108,6 +108,10 @@ def test_the_first_paragraph_may_begin_with_a_role_and_is_below_the_title():
     assert first_paragraph("Shops\n~~~~~\n\nThey sell.") == "They sell."
 
 
+def test_docs_that_begin_with_code_have_no_first_paragraph():
+    assert first_paragraph('url = shop.URL("https://example.org")\n\nassert url.host') == ""
+
+
 def test_a_document_is_called_by_its_first_heading_though_another_one_follows_at_once(tmp_path, space):
     files = {
         "docs/install.rst": "Installation\n============\n\n\nPython Version\n--------------\n\nUse the latest one.\n",

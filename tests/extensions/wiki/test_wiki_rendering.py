@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.extensions.wiki.files.addresses import FileAddresses, NoAddresses, forge_of
+from treering.extensions.wiki.files.addresses import file_addresses, forge_of, no_address
 from treering.extensions.wiki.files.changes import KnownFile, changes_for
 from treering.extensions.wiki.files.headings import heading_anchors
 from treering.extensions.wiki.files.links import BodyLink, body_links, escaped, with_addresses
@@ -20,7 +20,7 @@ GITHUB = "https://github.com/acme/shop"
 
 
 def rendered(plan, pages, addresses=None):
-    found = render_pages(plan, pages, addresses=addresses or NoAddresses(), cited_text=lambda one: f"text of {one}")
+    found = render_pages(plan, pages, addresses=addresses or no_address, cited_text=lambda one: f"text of {one}")
     return {one.path: one for one in found}
 
 
@@ -107,7 +107,7 @@ def test_a_remote_of_unknown_form_gives_no_address(remote):
 
 
 def test_a_citation_leads_into_the_work_tree_where_the_wiki_is_in_it():
-    files = rendered(*small_wiki(), FileAddresses("docs/wiki"))
+    files = rendered(*small_wiki(), file_addresses("docs/wiki"))
     assert "[here](../../../src/app.py#L1-L9)" in files["modules/routing.md"].text
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from treering.extensions.wiki.files.addresses import FileAddresses
+from treering.extensions.wiki.files.addresses import file_addresses
 from treering.extensions.wiki.files.folder import WikiFolder
 from treering.extensions.wiki.files.manifest import MANIFEST
 from treering.extensions.wiki.files.regions import END, KEEP
@@ -29,7 +29,7 @@ def tree(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "app.py").write_text("def route():\n    return 1\n" * 5)
     (tmp_path / "README.md").write_text("# Acme\n\nA shop.\n")
-    WikiFolder(tmp_path / "wiki", FileAddresses("wiki")).publish(*small_wiki())
+    WikiFolder(tmp_path / "wiki", file_addresses("wiki")).publish(*small_wiki())
     return tmp_path
 
 
@@ -170,7 +170,7 @@ def test_pages_that_are_rewritten_and_not_committed_are_proposed_by_nobody(space
     git(tree, "commit", "-q", "-m", "First")
     plan, pages = small_wiki()
     changed = [replace(page, body=page.body.replace("Rules match", "All rules match")) for page in pages[:-1]]
-    WikiFolder(tree / "wiki", FileAddresses("wiki")).publish(replace(plan, pages=plan.pages[:-1]), changed)
+    WikiFolder(tree / "wiki", file_addresses("wiki")).publish(replace(plan, pages=plan.pages[:-1]), changed)
     report = space.ingest("repo", input={"path": str(tree)})
     assert space.proposals() == ()
     assert {item.outcome for item in report.items if "#wiki/" in item.origin} == {"skipped"}

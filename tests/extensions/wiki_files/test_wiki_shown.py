@@ -10,7 +10,7 @@ import pytest
 
 from treering.core.errors import NotFound
 from treering.extensions.wiki.broken_links import broken_links
-from treering.extensions.wiki.files.addresses import FileAddresses
+from treering.extensions.wiki.files.addresses import file_addresses
 from treering.extensions.wiki.files.folder import WikiFolder
 from treering.extensions.wiki.files.regions import KEEP
 from treering.extensions.wiki.rules.mermaid import Arrow, flowchart
@@ -23,7 +23,7 @@ from wiki_by_hand import page, small_wiki, wiki
 def tree(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "app.py").write_text("line\n" * 9)
-    WikiFolder(tmp_path / "wiki", FileAddresses("wiki")).publish(*small_wiki())
+    WikiFolder(tmp_path / "wiki", file_addresses("wiki")).publish(*small_wiki())
     return tmp_path
 
 

@@ -55,22 +55,21 @@ class RepositoryPlace:
 
 
 class Citations:
-    """The citable lines of one repository. Sources and files are cached, so create one object per run.
+    """The citable lines of one repository. Sources are cached, so create one object per run.
 
-    `lines_in_tree`: returns the lines of a text file of the work tree by path, or `None` if it is missing.
+    `lines_of`: returns the lines of a text file of the work tree by path, or `None` if it cannot be read.
     """
 
     def __init__(
         self,
         engine: Engine,
         place: RepositoryPlace,
-        lines_in_tree: Callable[[str], Sequence[str] | None] | None = None,
+        lines_of: Callable[[str], Sequence[str] | None],
     ) -> None:
         self._engine = engine
         self._place = place
-        self._lines_in_tree = lines_in_tree
+        self.lines_of = lines_of
         self._sources: dict[str, Source | None] = {}
-        self._lines: dict[str, Sequence[str] | None] = {}
 
     def cite(self, path: str, first: int, last: int) -> LineCitation | None:
         """Return a citation of lines of a file, or `None` if they do not exist or are not in the space."""
@@ -91,12 +90,6 @@ class Citations:
             source_id=source.id,
             segment_id=span[1].segment_id,
         )
-
-    def lines_of(self, path: str) -> Sequence[str] | None:
-        """Return the lines of a file, or `None` if it cannot be read."""
-        if path not in self._lines:
-            self._lines[path] = self._lines_in_tree(path) if self._lines_in_tree else None
-        return self._lines[path]
 
     def check(self, citation: LineCitation) -> CheckedCitation:
         """Return the state and current place of cited lines."""

@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from html import escape
 from itertools import pairwise
 
@@ -181,30 +180,20 @@ class _Layout:
             along += longest + _BETWEEN_LAYERS[self._diagram.direction]
 
     def _put_across(self) -> None:
+        """Place the boxes and bends of each layer side by side, and center the layers."""
         for row in self._rows:
-            self._pack(row, [0.0] * len(row))
-        for sweep in range(_SWEEPS):
-            for row in self._rows if sweep % 2 == 0 else reversed(self._rows):
-                self._pack(row, [self._wanted(name) for name in row])
-        least = min(one.across - one.breadth / 2 for one in self._places.values())
-        for one in self._places.values():
-            one.across += _MARGIN - least
+            end = 0.0
+            for name in row:
+                self._places[name].across = end + self._places[name].breadth / 2
+                end += self._places[name].breadth + _BETWEEN_BOXES
+        widest = max(map(self._width, self._rows))
+        for row in self._rows:
+            start = _MARGIN + (widest - self._width(row)) / 2
+            for name in row:
+                self._places[name].across += start
 
-    def _wanted(self, name: str) -> float:
-        one = self._places[name]
-        near = [*one.before, *one.after]
-        return sum(self._places[other].across for other in near) / len(near) if near else one.across
-
-    def _pack(self, row: Sequence[str], wanted: Sequence[float]) -> None:
-        """Move the nodes of a layer to the wanted positions, within the limits of order and distance."""
-        end = float("-inf")
-        for name, where in zip(row, wanted, strict=True):
-            one = self._places[name]
-            one.across = max(where, end + one.breadth / 2)
-            end = one.across + one.breadth / 2 + _BETWEEN_BOXES
-        moved = sum(where - self._places[name].across for name, where in zip(row, wanted, strict=True)) / len(row)
-        for name in row:
-            self._places[name].across += moved
+    def _width(self, row: Sequence[str]) -> float:
+        return sum(self._places[name].breadth + _BETWEEN_BOXES for name in row)
 
     def _ports(self) -> dict[tuple[int, str], float]:
         """Return where each arrow meets its boxes: side by side, in the order of their other ends."""
@@ -246,39 +235,25 @@ class _Layout:
 
 
 def _forward(diagram: Diagram) -> dict[int, tuple[str, str]]:
-    """Return the ends of each arrow, some of them reversed so that there is no cycle.
+    """Return the ends of each arrow in the order of the boxes, so that there is no cycle.
 
-    Arrows from a box to itself are dropped.
+    Boxes are listed with the layers of the code from top to bottom, so few arrows are reversed. Arrows from a box to
+    itself are dropped.
     """
-    ends: dict[int, tuple[str, str]] = {}
-    after: dict[str, list[str]] = defaultdict(list)
-    for at, arrow in enumerate(diagram.arrows):
-        if arrow.start == arrow.end:
-            continue
-        pair = (arrow.end, arrow.start) if _leads(after, arrow.end, arrow.start) else (arrow.start, arrow.end)
-        ends[at] = pair
-        after[pair[0]].append(pair[1])
-    return ends
-
-
-def _leads(after: Mapping[str, Sequence[str]], start: str, end: str) -> bool:
-    seen, left = set[str](), [start]
-    while left:
-        name = left.pop()
-        if name == end:
-            return True
-        if name not in seen:
-            seen.add(name)
-            left += after.get(name, ())
-    return False
+    order = {name: at for at, name in enumerate(diagram.boxes)}
+    return {
+        at: (arrow.start, arrow.end) if order[arrow.start] < order[arrow.end] else (arrow.end, arrow.start)
+        for at, arrow in enumerate(diagram.arrows)
+        if arrow.start != arrow.end
+    }
 
 
 def _layers(boxes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the layer of each box: one more than the highest layer of its predecessors."""
-    before: dict[str, set[str]] = defaultdict(set)
+    """Return the layer of each box: one more than the highest layer of its predecessors, which are listed before."""
+    before: dict[str, list[str]] = defaultdict(list)
     for start, end in pairs:
-        before[end].add(start)
+        before[end].append(start)
     layers: dict[str, int] = {}
-    for name in TopologicalSorter({name: before[name] for name in boxes}).static_order():
+    for name in boxes:
         layers[name] = max((layers[one] + 1 for one in before[name]), default=0)
     return layers

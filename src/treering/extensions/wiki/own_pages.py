@@ -83,9 +83,7 @@ class WikisOnDisk:
 
     def _wiki(self, folder: Path) -> WikiManifest | None:
         if folder not in self._found:
-            place = folder / MANIFEST
-            here = self.access.holds(folder) and place.is_file() and not place.is_symlink()
-            self._found[folder] = _manifest(read_bytes(place, _MOST_BYTES)) if here else None
+            self._found[folder] = _wiki_in(folder) if self.access.holds(folder) else None
         return self._found[folder]
 
 
@@ -100,18 +98,15 @@ def wikis_on_disk(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]:
     below = (place.parent.name for place in sorted(top.glob(f"*/{MANIFEST}")))
     wikis: dict[str, WikiManifest] = {}
     for folder in dict.fromkeys([*folders, "", *below]):
-        place = top / folder / MANIFEST
-        is_inside = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(top.resolve())
-        wiki = _manifest(read_bytes(place, _MOST_BYTES)) if is_inside else None
-        if wiki is not None:
+        is_inside = (top / folder).resolve().is_relative_to(top.resolve())
+        if is_inside and (wiki := _wiki_in(top / folder)):
             wikis[folder] = wiki
     return wikis
 
 
 def has_manual_changes(record: WrittenFile, page: Path) -> bool:
     """Return whether a person changed a page of a work tree, or wrote a region into it."""
-    is_regular = page.is_file() and not page.is_symlink()
-    data = read_bytes(page, _MOST_BYTES) if is_regular else None
+    data = _regular_file(page)
     return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
 
 
@@ -140,6 +135,14 @@ def _inside_of(folder: str, name: str) -> str:
 def is_manifest_of_wiki(path: str) -> bool:
     """Return whether a file has the name of a wiki's manifest."""
     return path.rpartition("/")[2] == MANIFEST
+
+
+def _wiki_in(folder: Path) -> WikiManifest | None:
+    return _manifest(_regular_file(folder / MANIFEST))
+
+
+def _regular_file(place: Path) -> bytes | None:
+    return read_bytes(place, _MOST_BYTES) if place.is_file() and not place.is_symlink() else None
 
 
 def _manifest(data: bytes | None) -> WikiManifest | None:

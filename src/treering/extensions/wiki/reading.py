@@ -10,7 +10,7 @@ from pydantic import Field
 
 from treering.core.canonical import PREFIXES, Instant
 from treering.core.errors import NotFound, nearest
-from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
+from treering.extensions.wiki.files.addresses import forge_of, no_address
 from treering.extensions.wiki.files.front_matter import without_matter
 from treering.extensions.wiki.files.links import body_links
 from treering.extensions.wiki.files.page_path import INDEX, LOG
@@ -155,7 +155,7 @@ def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
         plan, pages = kept_wiki(engine, given.generated, given.branch)
     else:
         plan, pages = written_pages(RuleWriter(engine, call.scope, root=subject.root), engine.progress)
-    addresses = forge_of(subject.remote) or NoAddresses()
+    addresses = forge_of(subject.remote) or no_address
     rendered = render_pages(plan, pages, addresses=addresses, cited_text=cited_texts(engine, pages))
     texts = {one.path: one.text for one in rendered}
     wiki = _Wiki(key, sequence, plan, pages, texts, _linked_from(pages))

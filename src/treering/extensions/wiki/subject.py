@@ -6,7 +6,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
 from treering.core.objects import Source
-from treering.extensions.wiki.files.addresses import FileAddresses, LinkForm, NoAddresses, SourceAddresses, forge_of
+from treering.extensions.wiki.files.addresses import LinkForm, SourceAddress, file_addresses, forge_of, no_address
 from treering.extensions.wiki.files.regions import short_digest
 from treering.extensions.wiki.pages import LineCitation, WikiPage
 from treering.extensions.wiki.repository.files import read_sources
@@ -43,26 +43,24 @@ class WikiSubject:
             )
         return self.top / _FOLDER
 
-    def addresses(self, folder: Path, form: LinkForm) -> SourceAddresses:
+    def addresses(self, folder: Path, form: LinkForm) -> SourceAddress:
         """Return the addresses of citations for a wiki in `folder`. Raises `InvalidInput` if `form` is impossible."""
         forge = forge_of(self.remote)
         place = folder.parent.resolve() / folder.name
-        inside = self.top is not None and place.is_relative_to(self.top.resolve())
+        top = self.top.resolve() if self.top else None
+        files = file_addresses(place.relative_to(top).as_posix()) if top and place.is_relative_to(top) else None
         if form == "forge" and forge is None:
             raise InvalidInput(
                 f"The remote of {self.root} is not a known forge.",
                 hint="Omit --links, or use --links files or text.",
             )
-        if form == "files" and not inside:
+        if form == "files" and files is None:
             raise InvalidInput(
                 f"{folder} is not in the work tree of {self.root}.",
                 hint="Omit --links, or use --links text.",
             )
-        if forge is not None and form in ("auto", "forge"):
-            return forge
-        if inside and self.top is not None and form in ("auto", "files"):
-            return FileAddresses(place.relative_to(self.top.resolve()).as_posix())
-        return NoAddresses()
+        available = {"auto": forge or files, "forge": forge, "files": files, "text": None}
+        return available[form] or no_address
 
 
 def cited_texts(engine: Engine, pages: Iterable[WikiPage]) -> Callable[[LineCitation], str]:

@@ -19,7 +19,7 @@ from treering.ports.ledger import Selection
 from treering.sources.git.identity import RepositoryIdentity
 from treering.sources.git.repository import GitRepository
 from treering.sources.reading.encodings import decode
-from treering.sources.reading.folder import open_regular, read_at_most
+from treering.sources.reading.folder import read_bytes
 from treering.sources.reading.lines import split_lines
 from treering.surfaces.python.space import Space
 from treering.verbs.trees import repository_maps
@@ -46,16 +46,11 @@ class WorkTree:
     def _read(self, path: str) -> Sequence[str] | None:
         place = self.root.joinpath(*PurePosixPath(path).parts)
         try:
-            if place.resolve(strict=True) != place:
-                return None  # reached through a symbolic link
-            stream = open_regular(place)
-            if stream is None:
-                return None
-            with stream:
-                data = read_at_most(stream, MOST_FILE_BYTES + 1)
+            is_linked = place.resolve(strict=True) != place
+            data = None if is_linked else read_bytes(place, MOST_FILE_BYTES)
         except OSError:
             return None
-        decoded = decode(data) if len(data) <= MOST_FILE_BYTES else None
+        decoded = decode(data) if data is not None and len(data) <= MOST_FILE_BYTES else None
         return split_lines(redact(decoded.text).text) if decoded else None
 
 

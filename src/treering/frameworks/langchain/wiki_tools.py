@@ -73,13 +73,7 @@ class MemoryTools:
         """Store a memory, once per call of the model, even if the call is retried."""
 
         def store(memories: WikiMemoryStore, scope: RunScope) -> StoredWikiMemory:
-            draft = WikiMemoryDraft(
-                content,
-                memory_type_of(memory_type),
-                self._source_agent,
-                tuple(file_paths or ()),
-                tuple(related_pages or ()),
-            )
+            draft = WikiMemoryDraft.of(content, memory_type, self._source_agent, file_paths, related_pages)
             # With the content, because some models number their calls from 0 in every answer.
             call = scope.key(self._source_agent, runtime.tool_call_id, memory_type, digest(content))
             return memories.store(scope.repository, draft, key=call if runtime.tool_call_id else None)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from treering.core.scope import ROOT
 from treering.extensions.encoder.asking import Budget
 from treering.extensions.encoder.language_model import Usage
 from treering.extensions.wiki.citing import Citations
-from treering.extensions.wiki.files.addresses import NoAddresses, forge_of
+from treering.extensions.wiki.files.addresses import forge_of, no_address
 from treering.extensions.wiki.files.folder import WikiFolder
 from treering.extensions.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.extensions.wiki.kept_wikis import KeptWikis, WikiRun
@@ -189,10 +189,7 @@ async def generate_wiki(
         raise InvalidInput(f"at_once: {at_once} is not a number of pages.", hint="Give 1 or more.")
     about = WikiRepository.of(repository_id, branch=options.get("branch"))
     publisher = options.get("publisher")
-    async with (
-        space_or_opened(space := options.get("space")) as opened,
-        memories_for(opened, options.get("memories"), lent=space is not None) as memories,
-    ):
+    async with in_threads(stores_for(options.get("space"), options.get("memories"))) as (opened, memories):
         kept = KeptWikis(opened.engine, about, memories)
         make = _writer(options)
         job = _Job(
@@ -203,7 +200,7 @@ async def generate_wiki(
             options.get("progress") or opened.engine.progress,
             options.get("confirm"),
         )
-        async with _in_thread(job.alone()):
+        async with in_threads(job.alone()):
             read = await asyncio.to_thread(job.read, options.get("repository"), options.get("scope"), publisher)
             run, resumed = await job.begun(force=force_regenerate)
             material = await asyncio.to_thread(job.material, read, run)
@@ -230,7 +227,7 @@ def _folder(folder: Path, read: ReadRepository) -> WikiFolder:
         lines = read.tree.lines(citation.path) or ()
         return "\n".join(lines[citation.first_line - 1 : citation.last_line])
 
-    return WikiFolder(folder, forge_of(read.remote) or NoAddresses(), cited_text, read.commit or "")
+    return WikiFolder(folder, forge_of(read.remote) or no_address, cited_text, read.commit or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,39 +320,28 @@ def lease_name(repository: WikiRepository) -> str:
     return f"wiki of {repository.scope}"
 
 
-@asynccontextmanager
-async def space_or_opened(space: Space | None) -> AsyncIterator[Space]:
-    """Yield the given space, else the configured one, which is closed afterwards."""
-    if space is not None:
-        yield space
-        return
-    opened = await asyncio.to_thread(open_space)
-    try:
-        yield opened
-    finally:
-        await asyncio.to_thread(opened.close)
+@contextmanager
+def stores_for(
+    space: Space | None, memories: WikiGenerationStore | None
+) -> Iterator[tuple[Space, WikiGenerationStore]]:
+    """Yield a space and the memories of agents; what is opened here is closed afterwards.
+
+    Default: the configured space, and the memories in a given space, else the configured ones.
+    """
+    with ExitStack() as stack:
+        opened = space or stack.enter_context(open_space())
+        if memories is None and space is None and Settings.read().wiki_memory:
+            named = open_named_store(None)
+            stack.callback(named.close)
+            memories = generation_store(named.store)
+        yield opened, memories or SpaceWikiMemories(opened.engine)
 
 
 @asynccontextmanager
-async def memories_for(
-    opened: Space, given: WikiGenerationStore | None, *, lent: bool
-) -> AsyncIterator[WikiGenerationStore]:
-    """Yield the given memories, else those in the space; for a space that is not `lent`, those in the settings."""
-    if given is not None or lent or not Settings.read().wiki_memory:
-        yield given or SpaceWikiMemories(opened.engine)
-        return
-    named = await asyncio.to_thread(open_named_store, None)
-    try:
-        yield generation_store(named.store)
-    finally:
-        await asyncio.to_thread(named.close)
-
-
-@asynccontextmanager
-async def _in_thread(context: Any) -> AsyncIterator[None]:
+async def in_threads(context: AbstractContextManager[_Done]) -> AsyncIterator[_Done]:
     """Enter and leave a blocking context in threads."""
-    await asyncio.to_thread(context.__enter__)
+    entered = await asyncio.to_thread(context.__enter__)
     try:
-        yield
+        yield entered
     finally:
         await asyncio.to_thread(context.__exit__, None, None, None)

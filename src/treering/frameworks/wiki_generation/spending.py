@@ -1,6 +1,6 @@
 """Charge the model calls of agents to a budget."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -47,12 +47,6 @@ class SpendingMiddleware(AgentMiddleware[Any, Any, Any]):
         reserved = Usage(1, given, most, price_of(request.model, given, most))
         self.used += self._spend(reserved, call, lambda: bool(responses)).usage
         return responses[0]
-
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
-        """Refuse: agents of a generation run in threads."""
-        raise NotImplementedError("This model cannot be called asynchronously here: call invoke, not ainvoke.")
 
     def _spend(self, most: Usage, call: Callable[[], Answer], is_made: Callable[[], bool]) -> Answer:
         if self._budget is None:

@@ -31,7 +31,7 @@ from treering.frameworks.langchain.run_scope import WikiRunContext, field_of_run
 from treering.frameworks.langchain.wiki_middleware import WikiMemoryMiddleware
 from treering.frameworks.wiki_generation.agent_prompts import PAGE, STRUCTURE
 from treering.frameworks.wiki_generation.agent_writer import WikiPageText, WikiStructure
-from treering.frameworks.wiki_generation.generate import generate_wiki, memories_for, space_or_opened
+from treering.frameworks.wiki_generation.generate import generate_wiki, in_threads, stores_for
 from treering.frameworks.wiki_generation.repository_tools import RepositoryTools, Runtime
 from treering.surfaces.python.space import Space, open_space
 from treering.system.settings import Settings
@@ -144,10 +144,7 @@ class _OpenedRepositories:
 async def _generated(state: WikiWorkflowState, config: RunnableConfig) -> WikiWorkflowState:
     given = config.get("configurable", {})
     branch = state.get("branch") or None
-    async with (
-        space_or_opened(space := given.get("space")) as opened,
-        memories_for(opened, None, lent=space is not None) as memories,
-    ):
+    async with in_threads(stores_for(given.get("space"), None)) as (opened, memories):
         report = await generate_wiki(
             state["repository_id"],
             state.get("force_regenerate", False),

@@ -1,14 +1,17 @@
 """Addresses of cited lines: on a forge, in the work tree, or none."""
 
 import re
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
 from treering.extensions.wiki.files.links import quoted_path, relative_path
 from treering.extensions.wiki.pages import LineCitation
 
 LinkForm = Literal["auto", "forge", "files", "text"]
 """The target of citations: the forge, the work tree, or none; `auto` uses the first that is available."""
+
+SourceAddress = Callable[[str, LineCitation], str | None]
+"""Returns the address of cited lines relative to a page, or `None` if there is none."""
 
 _REMOTE = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]*@)?(?P<host>[A-Za-z0-9.-]+)(?::\d+(?=/))?[:/]"
@@ -24,65 +27,42 @@ _GITEA_HOSTS = frozenset({"codeberg.org"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-class SourceAddresses(Protocol):
-    """Returns the addresses of cited lines."""
-
-    def address(self, page: str, citation: LineCitation) -> str | None:
-        """Return the address relative to a page, or `None` if there is none."""
-        ...
+def no_address(_page: str, _citation: LineCitation) -> None:
+    """Return no address: citations are plain text."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoAddresses:
-    """No links: citations are plain text."""
+def file_addresses(wiki: str) -> SourceAddress:
+    """Return relative addresses of files in the work tree, with the lines as forges write them.
 
-    def address(self, page: str, citation: LineCitation) -> None:  # noqa: ARG002 - the protocol has both
-        """Return `None`."""
-        return
+    `wiki`: the path of the wiki from the root of the work tree, with `/`; "" for the root.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ForgeAddresses:
-    """Links to a forge, at the cited commit."""
-
-    repository: str
-    """Such as `https://github.com/pallets/flask`."""
-    form: Literal["github", "gitlab", "gitea"]
-
-    def address(self, page: str, citation: LineCitation) -> str | None:  # noqa: ARG002 - the protocol has both
-        """Return the address of the lines, or `None` without a commit."""
-        if citation.commit is None or not _COMMIT.fullmatch(citation.commit):
-            return None
-        blob, lines = _FORMS[self.form]
-        at = lines.format(first=citation.first_line, last=citation.last_line)
-        return f"{self.repository}{blob}{citation.commit}/{quoted_path(citation.path)}{at}"
-
-
-@dataclass(frozen=True, slots=True)
-class FileAddresses:
-    """Relative links to files of the work tree that contains the wiki."""
-
-    wiki: str
-    """The path of the wiki from the root of the work tree, with `/`; "" for the root."""
-
-    def address(self, page: str, citation: LineCitation) -> str:
-        """Return the relative path of the file, with the lines as forges write them."""
-        here = f"{self.wiki}/{page}" if self.wiki else page
+    def address(page: str, citation: LineCitation) -> str:
+        here = f"{wiki}/{page}" if wiki else page
         lines = f"#L{citation.first_line}-L{citation.last_line}"
         return quoted_path(relative_path(here, citation.path)) + lines
 
+    return address
 
-def forge_of(remote: str) -> ForgeAddresses | None:
-    """Return the addresses at the forge of a git remote, or `None` if the forge is unknown."""
-    found = _REMOTE.fullmatch(remote.strip())
-    form = _form_of(found["host"].lower()) if found else None
-    if found is None or form is None:
+
+def forge_of(remote: str) -> SourceAddress | None:
+    """Return addresses at the forge of a git remote, at the cited commit, or `None` if the forge is unknown."""
+    parts = _REMOTE.fullmatch(remote.strip())
+    form = _form_of(parts["host"].lower()) if parts else None
+    if parts is None or form is None:
         return None
-    return ForgeAddresses(f"https://{found['host'].lower()}/{found['path'].removesuffix('.git')}", form)
+    repository = f"https://{parts['host'].lower()}/{parts['path'].removesuffix('.git')}"
+    blob, lines = _FORMS[form]
+
+    def address(_page: str, citation: LineCitation) -> str | None:
+        if citation.commit is None or not _COMMIT.fullmatch(citation.commit):
+            return None
+        at = lines.format(first=citation.first_line, last=citation.last_line)
+        return f"{repository}{blob}{citation.commit}/{quoted_path(citation.path)}{at}"
+
+    return address
 
 
-def _form_of(host: str) -> Literal["github", "gitlab", "gitea"] | None:
-    for form in ("github", "gitlab", "gitea"):
-        if host == f"{form}.com" or host.startswith(f"{form}."):
-            return form
-    return "gitea" if host in _GITEA_HOSTS else None
+def _form_of(host: str) -> str | None:
+    named = (form for form in _FORMS if host == f"{form}.com" or host.startswith(f"{form}."))
+    return next(named, "gitea" if host in _GITEA_HOSTS else None)

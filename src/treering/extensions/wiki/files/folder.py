@@ -10,11 +10,11 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from treering.core.errors import Conflict, InvalidInput
-from treering.extensions.wiki.files.addresses import NoAddresses, SourceAddresses
+from treering.extensions.wiki.files.addresses import SourceAddress, no_address
 from treering.extensions.wiki.files.changes import FolderChanges, KnownFile, changes_for, is_edited
 from treering.extensions.wiki.files.manifest import MANIFEST, WikiManifest, read_manifest
 from treering.extensions.wiki.files.rendering import CitedText, render_pages
@@ -37,7 +37,7 @@ class WikiFolder:
     """The wiki in a folder. A `WikiPublisher`."""
 
     folder: Path
-    addresses: SourceAddresses = field(default_factory=NoAddresses)
+    addresses: SourceAddress = no_address
     """The targets of citations."""
     cited_text: CitedText = _no_text
     """Returns the text of cited lines, to detect later changes."""

@@ -1,7 +1,10 @@
 """The front matter of a page: write it as YAML, and find the entries of a person."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+
+from treering.core.characters import well_formed
 
 OURS = frozenset("okf_version type title description aliases status generated sources verified stale_after".split())
 """The keys that Treering writes; all others belong to a person and are preserved."""
@@ -11,7 +14,7 @@ _MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[^\s:#"'][^:"']*?)(?P=quote)\s*:(?:\s|$)""")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _AMBIGUOUS = frozenset("y n yes no on off true false null none".split())
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_NOT_IN_YAML = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 
 Scalar = str | bool
 MatterField = Scalar | Sequence[str]
@@ -69,14 +72,6 @@ def _scalar(value: Scalar) -> str:
         return "true" if value else "false"
     if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
         return value
-    return '"' + "".join(map(_character, value)) + '"'
-
-
-def _character(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    code = ord(char)
-    # Characters that are not allowed in YAML, and line separators.
-    if code < 0x20 or 0x7F <= code <= 0xA0 or code in (0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF):
-        return f"\\u{code:04x}"
-    return "\ufffd" if 0xD800 <= code <= 0xDFFF else char
+    # A string of JSON is one of YAML, except for characters that YAML does not allow and line separators.
+    text = json.dumps(well_formed(value), ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

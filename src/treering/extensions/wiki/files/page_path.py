@@ -1,7 +1,8 @@
 """Valid paths of pages."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import PurePosixPath
 
 from treering.core.errors import InvalidInput
 
@@ -51,11 +52,8 @@ def _is_name(name: str) -> bool:
     )
 
 
-def _refuse_page_as_folder(taken: Iterable[str]) -> None:
-    pages = set(taken)
-    for path in pages:
-        parts = path.split("/")
-        for end in range(1, len(parts)):
-            above = "/".join(parts[:end])
-            if above in pages:
-                raise InvalidInput(f"{above!r} would be both a page and a folder of pages.", hint="Rename one of them.")
+def _refuse_page_as_folder(taken: Collection[str]) -> None:
+    folders = {str(folder) for path in taken for folder in PurePosixPath(path).parents}
+    for path in taken:
+        if path in folders:
+            raise InvalidInput(f"{path!r} would be both a page and a folder of pages.", hint="Rename one of them.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from treering.core.characters import well_formed
-from treering.extensions.wiki.files.addresses import SourceAddresses
+from treering.extensions.wiki.files.addresses import SourceAddress
 from treering.extensions.wiki.files.front_matter import MatterField, front_matter
 from treering.extensions.wiki.files.headings import HeadingAnchor, heading_anchors
 from treering.extensions.wiki.files.links import (
@@ -61,7 +61,7 @@ class RenderedFile:
 
 
 def render_pages(
-    plan: WikiPlan, pages: Sequence[WikiPage], *, addresses: SourceAddresses, cited_text: CitedText
+    plan: WikiPlan, pages: Sequence[WikiPage], *, addresses: SourceAddress, cited_text: CitedText
 ) -> list[RenderedFile]:
     """Render the pages and the index. Raises `InvalidInput` for invalid paths."""
     check_page_paths(page.plan.path for page in pages)
@@ -87,7 +87,7 @@ def _page(
     page: WikiPage,
     anchors: Mapping[str, Sequence[HeadingAnchor]],
     wanted: Mapping[int, str],
-    addresses: SourceAddresses,
+    addresses: SourceAddress,
     cited_text: CitedText,
 ) -> RenderedFile:
     path, unresolved = page.plan.path, list[str]()
@@ -136,7 +136,7 @@ def _clean(body: str) -> str:
 def _address_of(
     page: WikiPage,
     anchors: Mapping[str, Sequence[HeadingAnchor]],
-    addresses: SourceAddresses,
+    addresses: SourceAddress,
     unresolved: list[str],
 ) -> Address:
     cited = {one.place: one for one in page.citations}
@@ -149,7 +149,7 @@ def _address_of(
             if citation is None:
                 unresolved.append(f"source:{link.path}" + (f"#{link.fragment}" if link.fragment else ""))
                 return None
-            return addresses.address(here, citation)
+            return addresses(here, citation)
         if link.path in (INDEX, LOG):
             return quoted_path(relative_path(here, link.path))
         if link.path not in anchors:

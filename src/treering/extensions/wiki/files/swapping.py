@@ -9,7 +9,7 @@ from errno import EBUSY, EINVAL, ENOSYS, ENOTSUP
 from pathlib import Path
 
 from treering.core.errors import InvalidInput
-from treering.system.machine import sync_folder
+from treering.system.machine import sync_folder, try_lock
 
 _AT_FDCWD = -100
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
@@ -22,11 +22,9 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
     if os.name != "posix":
         yield
         return
-    import fcntl  # not available on Windows
-
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try_lock(handle, wait=True)
         yield
     finally:
         os.close(handle)

@@ -9,6 +9,8 @@ from uuid import UUID, uuid4
 from treering.core.errors import InvalidInput
 from treering.extensions.wiki.memories.wiki_memory import (
     RELEVANT,
+    StoredWikiMemory,
+    WikiMemoryDraft,
     WikiMemoryType,
     cut_to_limit,
     memory_type_of,
@@ -49,32 +51,24 @@ class HostMemories:
         self._repository = repository
         self._embed = embed
 
-    async def store(
-        self,
-        repository_id: UUID | str,
-        content: str,
-        memory_type: WikiMemoryType | str,
-        source_agent: str,
-        file_paths: Sequence[str] | None,
-        related_pages: Sequence[str] | None,
-    ) -> Result:
+    async def store(self, repository_id: UUID | str, draft: WikiMemoryDraft) -> Result:
         """Cut a memory that is too long, embed it, and insert it."""
-        if not isinstance(content, str) or not content.strip():
+        if not isinstance(draft.content, str) or not draft.content.strip():
             raise InvalidInput("The content is empty.", hint="Store a text that is not empty.")
-        text = cut_to_limit(content)
+        text = cut_to_limit(draft.content)
         memory = NewWikiMemory(
             repository_id=repository_id,
             content=text,
-            memory_type=memory_type_of(memory_type),
-            source_agent=source_agent,
+            memory_type=draft.memory_type,
+            source_agent=draft.source_agent,
             embedding=list(await _answer(self._embed(text))),
-            file_paths=list(file_paths or ()),
-            related_pages=list(related_pages or ()),
+            file_paths=list(draft.file_paths),
+            related_pages=list(draft.related_pages),
         )
         inserted = await _answer(self._repository.insert(memory))
         identity = inserted if isinstance(inserted, str | UUID) else memory.id
-        cut = {"kept_chars": len(text), "given_chars": len(content)} if len(text) < len(content) else {}
-        return {"memory_id": str(identity), "repository_id": str(repository_id), **cut}
+        stored = StoredWikiMemory(str(identity), len(text), len(draft.content))
+        return {"memory_id": stored.id, "repository_id": str(repository_id), **stored.cut}
 
     async def search(
         self,

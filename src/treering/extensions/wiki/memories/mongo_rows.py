@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from bson.binary import Binary, BinaryVectorDtype
@@ -23,7 +24,8 @@ from treering.extensions.wiki.memories.wiki_memory import (
     fields_of,
     memory_with,
 )
-from treering.ports.models import Vector
+from treering.ports.models import Embedder, Vector
+from treering.ports.runtime import Clock
 
 Row = dict[str, Any]
 Condition = dict[str, Any]
@@ -41,24 +43,22 @@ _VECTOR_HEADER = 2
 
 
 def new_row(
-    identity: str,
     repository: WikiRepository,
     draft: WikiMemoryDraft,
-    *,
     generation: str,
-    vector: Vector,
-    model: str,
     key: str | None,
-    now: datetime,
+    embedder: Embedder,
+    clock: Clock,
 ) -> Row:
     """Return the document of a memory. The idempotency key is removed when the memory is withdrawn."""
+    vector, now = embedder.embed_documents([draft.content])[0], clock.now()
     row = {
-        "_id": identity,
+        "_id": str(UUID(bytes=clock.random_bytes(16), version=4)),
         **fields_of(repository, draft, generation),
         BRANCH: repository.branch or "",
         CONTENT: draft.content,
         EMBEDDING: Binary.from_vector(vector.tolist(), BinaryVectorDtype.FLOAT32),
-        EMBEDDED: {MODEL: model, DIMENSION: len(vector)},
+        EMBEDDED: {MODEL: embedder.model_id, DIMENSION: len(vector)},
         STATUS: ACTIVE,
         CREATED: now,
         UPDATED: now,

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from typing import Any, TypeVar
-from uuid import UUID
 
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient, ReturnDocument
@@ -27,6 +26,7 @@ from treering.extensions.wiki.memories.wiki_memory import (
     EmbeddedWikiMemories,
     FoundWikiMemories,
     KeptWikiMemory,
+    MemorySearch,
     WikiMemoryDraft,
     WikiRepository,
 )
@@ -126,19 +126,9 @@ class MongoWikiMemories(EmbeddedWikiMemories):
         with _answering():
             generation = repository.generation or self._current(repository)
             stored_key = mongo_rows.key_of(repository, generation, key)
-            known = self._keyed(stored_key)
-            if known is not None:
+            if known := self._keyed(stored_key):
                 return known
-            row = mongo_rows.new_row(
-                str(UUID(bytes=self._clock.random_bytes(16), version=4)),
-                repository,
-                clean,
-                generation=generation,
-                vector=self._embedder.embed_documents([clean.content])[0],
-                model=self._embedder.model_id,
-                key=stored_key,
-                now=self._clock.now(),
-            )
+            row = mongo_rows.new_row(repository, clean, generation, stored_key, self._embedder, self._clock)
             return self._inserted(row)
 
     def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
@@ -147,31 +137,15 @@ class MongoWikiMemories(EmbeddedWikiMemories):
             row = self._memories.find_one({"_id": memory_id, **self._seen(repository)})
         return mongo_rows.memory_of(row) if row else None
 
-    def _like(
-        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        return self._best(repository, query, self._embedder.embed_query(query), named, limit, score_threshold)
-
-    def _near(
-        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        return self._best(repository, "", sought, named, limit, score_threshold)
-
-    def _best(
-        self,
-        repository: WikiRepository,
-        query: str,
-        vector: Vector,
-        named: Mapping[str, str],
-        limit: int,
-        score_threshold: float,
-    ) -> FoundWikiMemories:
-        weigh = _Weighing(query, vector, self._embedder)
+    def _found(self, repository: WikiRepository, search: MemorySearch) -> FoundWikiMemories:
+        vector = self._embedder.embed_query(search.query) if search.vector is None else search.vector
+        weigh = _Weighing(search.query, vector, self._embedder)
         with _answering():
-            where = {**self._seen(repository), **named}
-            rows, searched = self._candidates(query, vector, where, limit)
+            where = {**self._seen(repository), **search.fields}
+            rows, searched = self._candidates(search.query, vector, where, search.limit)
             weighed = ((*weigh(row), row["_id"], row) for row in rows)
-            best = heapq.nlargest(limit, (one for one in weighed if one[0] >= score_threshold), key=lambda one: one[:3])
+            similar = (one for one in weighed if one[0] >= search.score_threshold)
+            best = heapq.nlargest(search.limit, similar, key=lambda one: one[:3])
         return FoundWikiMemories((mongo_rows.memory_of(row, score) for score, _, _, row in best), searched=searched)
 
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:

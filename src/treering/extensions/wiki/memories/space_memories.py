@@ -13,7 +13,7 @@ from treering.core.fencing import fence
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition
-from treering.extensions.client.items.documents import MemoryItem, item_of
+from treering.extensions.client.items.documents import content_of
 from treering.extensions.client.items.recalling import MemoryQuery, Who, recall
 from treering.extensions.client.items.recording import entry_of, source_of
 from treering.extensions.client.items.similarity import of_cosine
@@ -30,6 +30,7 @@ from treering.extensions.wiki.memories.wiki_memory import (
     EmbeddedWikiMemories,
     FoundWikiMemories,
     KeptWikiMemory,
+    MemorySearch,
     WikiMemoryDraft,
     WikiRepository,
     fields_of,
@@ -77,7 +78,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         item = read.objects.get(memory_id)
         if not isinstance(item, Source) or item.status != "active" or not item.origin.startswith(_PREFIX):
             return None
-        return self._memory(item_of(item), item) if self._sight(repository).includes(item) else None
+        return self._memory(item) if self._sight(repository).includes(item) else None
 
     def brief(self, repository: WikiRepository, folder: Path) -> str:
         """Return the fenced brief of a work tree, or "" if the space has not read its repository.
@@ -92,19 +93,19 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         lines = [one for one in report.lines if not one.startswith(OF_SESSIONS)]
         return fence("\n".join(lines), origin="brief") if lines else ""
 
-    def _like(
-        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        request = MemoryQuery(query, limit, self._reach(repository, named), score_threshold, Switches())
-        return FoundWikiMemories(self._memory(item) for item in recall(self._engine, request))
+    def _found(self, repository: WikiRepository, search: MemorySearch) -> FoundWikiMemories:
+        if search.vector is not None:
+            return self._nearest(repository, search, search.vector)
+        reach = self._reach(repository, search.fields)
+        items = recall(self._engine, MemoryQuery(search.query, search.limit, reach, search.score_threshold, Switches()))
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=tuple(one.id for one in items))])
+        sources = ((read.objects.get(one.id), one.similarity_score) for one in items)
+        return FoundWikiMemories(self._memory(one, score) for one, score in sources if isinstance(one, Source))
 
-    def _near(
-        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        # Memories without a vector are embedded for this search.
+    def _nearest(self, repository: WikiRepository, search: MemorySearch, vector: Vector) -> FoundWikiMemories:
         embedder, index = self._engine.embedder, self._engine.index
-        reach = self._reach(repository, named)
-        (near,) = index.vectors.search([NearRequest(reach, (sought,), (limit * _POOL,))])
+        reach = self._reach(repository, search.fields)
+        (near,) = index.vectors.search([NearRequest(reach, (vector,), (search.limit * _POOL,))])
         (read,) = index.passages.read([PassageRequest(tuple(near.found), reach)])
         cosines: dict[str, float] = {}
         for key, head in read.heads.items():
@@ -113,28 +114,25 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         memories = {
             one.id: one
             for one in self._seen_by(repository)
-            if all(one.metadata.get(name) == value for name, value in named.items())
+            if all(one.metadata.get(name) == value for name, value in search.fields.items())
         }
-        unembedded = (
-            [one for one in reversed(memories.values()) if one.id not in cosines] if index.vectors.lag().pending else []
-        )
-        if unembedded := unembedded[:_MOST_WAITING]:
-            vectors = embedder.embed_documents([item_of(one).content for one in unembedded])
-            cosines |= {one.id: float(row @ sought) for one, row in zip(unembedded, vectors, strict=True)}
+        if index.vectors.lag().pending:  # memories without a vector are embedded for this search
+            unembedded = [one for one in reversed(memories.values()) if one.id not in cosines][:_MOST_WAITING]
+            vectors = embedder.embed_documents([content_of(one) for one in unembedded])
+            cosines |= {one.id: float(row @ vector) for one, row in zip(unembedded, vectors, strict=True)}
         scores = {
             one: of_cosine(cosine, unrelated_below=embedder.unrelated_below)
             for one, cosine in cosines.items()
             if one in memories
         }
-        best = sorted((one for one in scores if scores[one] >= score_threshold), key=lambda one: (-cosines[one], one))
-        return FoundWikiMemories(
-            replace(self._memory(item_of(memories[one]), memories[one]), score=scores[one]) for one in best[:limit]
-        )
+        similar = [one for one in scores if scores[one] >= search.score_threshold]
+        best = sorted(similar, key=lambda one: (-cosines[one], one))[: search.limit]
+        return FoundWikiMemories(self._memory(memories[one], scores[one]) for one in best)
 
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         wanted = [PurePosixPath(path) for path in paths]
         held = [one for one in self._seen_by(repository) if _is_about(one, wanted)]
-        return [self._memory(item_of(one), one) for one in reversed(held)]
+        return [self._memory(one) for one in reversed(held)]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
         """Withdraw all memories of a repository, or of its generation if given, in one patch, which can be reverted.
@@ -224,16 +222,10 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         items = self._engine.ledger.select(replace(selection, types=("source",), where=_KEPT))
         return [one for one in items if isinstance(one, Source)]
 
-    def _memory(self, item: MemoryItem, source: Source | None = None) -> KeptWikiMemory:
-        stored = source or self._engine.ledger.get(item.id)
-        return memory_with(
-            item.id,
-            item.content,
-            item.metadata,
-            {"model": self._engine.embedder.model_id, "dimension": self._engine.embedder.dimension},
-            (stored.created_at, stored.updated_at),
-            None if source else item.similarity_score,
-        )
+    def _memory(self, source: Source, score: float | None = None) -> KeptWikiMemory:
+        model = {"model": self._engine.embedder.model_id, "dimension": self._engine.embedder.dimension}
+        times = source.created_at, source.updated_at
+        return memory_with(source.id, content_of(source), source.metadata, model, times, score)
 
 
 def _retried(work: Callable[[], int]) -> int:

@@ -104,6 +104,19 @@ class WikiMemoryDraft:
     file_paths: tuple[str, ...] = ()
     related_pages: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        content: str,
+        memory_type: WikiMemoryType | str,
+        source_agent: str,
+        file_paths: Iterable[str] | None,
+        related_pages: Iterable[str] | None,
+    ) -> "WikiMemoryDraft":
+        """Parse the arguments of a call. Raises `InvalidInput` for an unknown type."""
+        files, pages = tuple(file_paths or ()), tuple(related_pages or ())
+        return cls(content, memory_type_of(memory_type), source_agent, files, pages)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptWikiMemory:
@@ -139,6 +152,25 @@ class StoredWikiMemory:
     id: str
     kept_chars: int
     given_chars: int
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """Both lengths if the draft was cut, else nothing."""
+        is_cut = self.kept_chars < self.given_chars
+        return {"kept_chars": self.kept_chars, "given_chars": self.given_chars} if is_cut else {}
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySearch:
+    """A valid search: for a query, or only for the vector of one."""
+
+    limit: int
+    fields: Mapping[str, str]
+    """The required values of stored fields."""
+    score_threshold: float
+    query: str = ""
+    vector: Vector | None = None
+    """Of unit length."""
 
 
 class FoundWikiMemories(list[KeptWikiMemory]):
@@ -240,7 +272,7 @@ class EmbeddedWikiMemories(ABC):
     ) -> FoundWikiMemories:
         """Return the memories most similar to a query, best first."""
         check_search(query, limit)
-        return self._like(repository, query, limit, _named(memory_type, source_agent), score_threshold)
+        return self._found(repository, MemorySearch(limit, _named(memory_type, source_agent), score_threshold, query))
 
     def nearest(
         self,
@@ -252,8 +284,8 @@ class EmbeddedWikiMemories(ABC):
         score_threshold: float = RELEVANT,
     ) -> FoundWikiMemories:
         """Return the memories whose vectors are nearest to one, best first."""
-        sought = check_vector(vector, limit, self.embedder.dimension)
-        return self._near(repository, sought, limit, _named(memory_type), score_threshold)
+        unit = check_vector(vector, limit, self.embedder.dimension)
+        return self._found(repository, MemorySearch(limit, _named(memory_type), score_threshold, vector=unit))
 
     def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         """Return the memories about any of some files, or about files below one of them, newest first."""
@@ -274,16 +306,8 @@ class EmbeddedWikiMemories(ABC):
         """Store a memory unless an active one has the same key; return its id."""
 
     @abstractmethod
-    def _like(
-        self, repository: WikiRepository, query: str, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        """Return the memories most similar to a query, best first. `named`: required values of fields."""
-
-    @abstractmethod
-    def _near(
-        self, repository: WikiRepository, sought: Vector, limit: int, named: Mapping[str, str], score_threshold: float
-    ) -> FoundWikiMemories:
-        """Return the memories nearest to a unit vector, best first."""
+    def _found(self, repository: WikiRepository, search: MemorySearch) -> FoundWikiMemories:
+        """Return the memories most similar to a query or vector, best first."""
 
     @abstractmethod
     def _about(self, repository: WikiRepository, paths: Sequence[str]) -> Sequence[KeptWikiMemory]:

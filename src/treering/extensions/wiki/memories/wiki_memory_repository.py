@@ -105,13 +105,8 @@ class WikiMemoryRepository:
                 branch=getattr(memory, "branch", None) or None,
                 commit=getattr(memory, "commit", None),
             )
-            draft = WikiMemoryDraft(
-                memory.content,
-                memory_type_of(memory.memory_type),
-                memory.source_agent,
-                tuple(getattr(memory, "file_paths", ())),
-                tuple(getattr(memory, "related_pages", ())),
-            )
+            files, pages = getattr(memory, "file_paths", ()), getattr(memory, "related_pages", ())
+            draft = WikiMemoryDraft.of(memory.content, memory.memory_type, memory.source_agent, files, pages)
             return store.store(repository, draft).id
 
         return await self._in_thread(insert)
@@ -135,14 +130,14 @@ class WikiMemoryRepository:
                     f"{type(store).__name__} does not support search by vector.",
                     hint="Use its `search`, which searches by words.",
                 )
-            found = store.nearest(
+            memories = store.nearest(
                 WikiRepository.of(repository_id),
                 np.asarray(query_embedding, np.float32),
                 limit=limit,
                 memory_type=memory_type_of(memory_type) if memory_type else None,
                 score_threshold=score_threshold,
             )
-            return list(found)
+            return list(memories)
 
         return await self._in_thread(search)
 

@@ -96,20 +96,18 @@ class WikiMemoryService:
         A text longer than 4,000 characters is cut at the end of a sentence; the result then has `kept_chars` and
         `given_chars`. The same `idempotency_key` again, for the same repository and branch, stores nothing.
         """
+
+        def draft() -> WikiMemoryDraft:
+            return WikiMemoryDraft.of(content, memory_type, source_agent, file_paths, related_pages)
+
         if host := self._host:
-            values = (repository_id, content, memory_type, source_agent, file_paths, related_pages)
             unknown = {"branch": branch, "generation": generation, "idempotency_key": idempotency_key}
-            return await _by_host(lambda: host.store(*values), unknown)
+            return await _by_host(lambda: host.store(repository_id, draft()), unknown)
 
         def store(memories: WikiMemoryStore) -> Result:
             repository = _repository(memories, repository_id, branch, generation, commit)
-            draft = WikiMemoryDraft(
-                content, memory_type_of(memory_type), source_agent, tuple(file_paths or ()), tuple(related_pages or ())
-            )
-            stored = memories.store(repository, draft, key=idempotency_key)
-            was_cut = stored.kept_chars < stored.given_chars
-            cut = {"kept_chars": stored.kept_chars, "given_chars": stored.given_chars} if was_cut else {}
-            return {"memory_id": stored.id, "repository_id": repository.repository_id, **cut}
+            stored = memories.store(repository, draft(), key=idempotency_key)
+            return {"memory_id": stored.id, "repository_id": repository.repository_id, **stored.cut}
 
         return await self._answer(store)
 

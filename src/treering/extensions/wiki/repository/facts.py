@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Source
 from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLines, assigned_at
-from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
+from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
 from treering.extensions.wiki.repository.sections import DocumentSection, sections_of
 from treering.extensions.wiki.repository.signatures import word_at
 from treering.extensions.wiki.repository.symbol_graph import FileLink, SymbolGraph, read_graph
+from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.verbs.engine import Engine
 
@@ -44,7 +45,10 @@ class RepositoryFacts:
 
     def text(self, file: WikiFile) -> SourceLines | None:
         """Return the lines of a file, or `None` if it was deleted."""
-        return read_lines(self.engine.ledger, file, self.files.sequence)
+        request = ObjectRequest(objects=(file.source_id,), as_of=self.files.sequence)
+        (read,) = self.engine.ledger.read([request])
+        source = read.objects.get(file.source_id)
+        return SourceLines(source, file.path) if isinstance(source, Source) else None
 
     def paragraphs(self, file: WikiFile) -> Iterator[str]:
         """Return the paragraphs of a document."""
@@ -59,8 +63,8 @@ class RepositoryFacts:
             text = self.text(file)
             if text and (lines := assigned_at(text, name)):
                 return lines, None
-            links = self.graph.outgoing.get(file.path, ())
-            further = next((link.end for link in links if link.imports and name in link.names), None)
+            links = (link for link in self.graph.from_files(file.path) if link.imports and name in link.names)
+            further = next((link.end for link in links), None)
             if further is None:
                 return None
             file = self.files.files[further]
@@ -127,10 +131,8 @@ class RepositoryFacts:
 
     def known_about(self, part: CodePart) -> list[Knowledge]:
         """Return the knowledge with evidence in the files of a part, or about a node that represents it."""
-        resting = self.known.resting_on({file.source_id for file in self.files_of(part)})
-        named = self.known.naming(lambda subject: part in self.parts_of(subject))
-        about = {one.id for one in (*resting, *named)}
-        return [one for one in self.known.stated if one.id in about]
+        sources = {file.source_id for file in self.files_of(part)}
+        return self.known.about(sources, lambda subject: part in self.parts_of(subject))
 
     def important(self, file: WikiFile) -> list[ApiEntry]:
         """Return the public top-level definitions of a file, most important first."""
@@ -152,11 +154,11 @@ class RepositoryFacts:
         return {one for name in names for one in (name, name.replace("-", "_"), outside_name(name))}
 
 
-def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: int) -> RepositoryFacts:
+def read_facts(engine: Engine, scope: str, root: str) -> RepositoryFacts:
     """Read the content of a repository. Raises the errors of `read_files`."""
     files = read_files(engine.ledger, scope, root)
     graph = read_graph(engine, files, Reach(scope))
-    parts = code_parts(files, graph, most=most_modules)
+    parts = code_parts(files, graph)
     known = read_known(engine.ledger, scope, files, now=engine.clock.now())
     return RepositoryFacts(engine, files, graph, parts, known)
 
@@ -177,5 +179,5 @@ def outside_name(name: str, family: str = "") -> str:
 def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:
     """Return the imports that the entry file of a folder re-exports from the files of the folder."""
     is_entry = stands_for_folder(file) and file.name != "main.rs"
-    links = facts.graph.outgoing.get(file.path, ()) if is_entry else ()
+    links = facts.graph.from_files(file.path) if is_entry else []
     return [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]

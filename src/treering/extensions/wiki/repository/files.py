@@ -8,8 +8,7 @@ from posixpath import basename, dirname
 from typing import Any
 
 from treering.core.canonical import JsonObject
-from treering.core.errors import InvalidInput, NotFound
-from treering.core.filters import And, Compare, Filter
+from treering.core.errors import NotFound
 from treering.core.objects import Source
 from treering.core.scope import lineage
 from treering.extensions.wiki.pages import LineCitation
@@ -22,7 +21,7 @@ from treering.extensions.wiki.repository.api_entries import (
 )
 from treering.extensions.wiki.repository.prose import Words, cut, words_of
 from treering.extensions.wiki.repository.sections import heading_text, outline_document
-from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.ports.ledger import Ledger, ObjectRequest
 from treering.ports.runtime import check_interrupt
 from treering.retrieval.index.code_names import CodeFile, code_file, file_at, read_use
 from treering.retrieval.index.code_places import (
@@ -31,11 +30,9 @@ from treering.retrieval.index.code_places import (
     PlaceRole,
     role_of,
     role_of_file,
-    root_and_path,
 )
 
 _PURPOSE_CHARS = 320
-_SHOWN_ROOTS = 5
 _TITLE_LINES = 80
 _ADDRESS = re.compile(r"\w+://\S+")
 _BATCH = 50
@@ -98,14 +95,13 @@ class RepositoryFiles:
         return (file for file in self.files.values() if file.role in roles)
 
 
-def read_files(ledger: Ledger, scope: str, root: str | None = None) -> RepositoryFiles:
+def read_files(ledger: Ledger, scope: str, root: str) -> RepositoryFiles:
     """Read the files of a repository or folder that was ingested at a scope or above it.
 
-    `root`: its origin, such as `repo:…` or `file:/…`; default: the only one of the scope. Raises `NotFound` if there
-    is none, `InvalidInput` if there are several.
+    `root`: its origin, such as `repo:…` or `file:/…`. Raises `NotFound` if the scope has no files of it.
     """
     sequence = ledger.sequence()
-    start = (root or _only_root(ledger, scope)).rstrip("#/")
+    start = root.rstrip("#/")
     states = _states(ledger, scope, start)
     before = f"{start}#" if start.startswith("repo:") else f"{start}/"
     packages = _packages_called_doc(one.removeprefix(before) for one in states if one.startswith(before))
@@ -138,15 +134,6 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read_lines(ledger: Ledger, file: WikiFile, sequence: int) -> SourceLines | None:
-    """Read the text of a file at an audit sequence number, or `None` if it was deleted."""
-    try:
-        item = ledger.get(file.source_id, as_of=sequence)
-    except NotFound:
-        return None
-    return SourceLines(item, file.path) if isinstance(item, Source) else None
-
-
 def _states(ledger: Ledger, scope: str, start: str) -> dict[str, str]:
     """Return the ids of the sources at and below an origin, by origin, from the nearest scope with any."""
     for one in reversed(lineage(scope)):
@@ -166,41 +153,6 @@ def read_sources(ledger: Ledger, ids: Iterable[str]) -> Iterator[Source]:
         (read,) = ledger.read([ObjectRequest(objects=batch)])
         items = (read.objects.get(identity) for identity in batch)
         yield from (item for item in items if isinstance(item, Source))
-
-
-def _only_root(ledger: Ledger, scope: str) -> str:
-    where = And((Compare("kind", "eq", "repo"), Compare("status", "eq", "active")))
-    roots = sorted({one.origin for one in _selected(ledger, scope, where)}) or _folders(ledger, scope)
-    if len(roots) == 1:
-        return roots[0]
-    if not roots:
-        raise NotFound(
-            f"The scope {scope} contains no repository and no folder for a wiki.",
-            hint="Ingest one first: `treering add PATH`.",
-        )
-    raise InvalidInput(
-        f"The scope {scope} contains {len(roots)} repositories or folders, but a wiki is about one.",
-        hint=f"Give its origin as `root`: {', '.join(roots[:_SHOWN_ROOTS])}.",
-        details={"roots": roots[:_SHOWN_ROOTS]},
-    )
-
-
-def _selected(ledger: Ledger, scope: str, where: Filter) -> Iterator[Source]:
-    items = ledger.select(Selection(scope=scope, types=("source",), where=where), altered={})
-    return (item for item in items if isinstance(item, Source))
-
-
-def _folders(ledger: Ledger, scope: str) -> list[str]:
-    """Return the ingested folders that are not in a repository."""
-    states = _states(ledger, scope, "file:")
-    folders: list[str] = []
-    for origin, identity in states.items():
-        if not any(origin.startswith(f"{one}/") for one in folders):
-            source = next(read_sources(ledger, [identity]), None)
-            placed = root_and_path(source) if source else None
-            if placed and placed[0].endswith("/"):
-                folders.append(placed[0].rstrip("/"))
-    return folders
 
 
 def _packages_called_doc(paths: Iterable[str]) -> frozenset[str]:

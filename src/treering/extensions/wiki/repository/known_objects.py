@@ -9,6 +9,7 @@ from typing import Literal
 from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
 from treering.core.policy import is_current, is_over
+from treering.extensions.wiki.own_pages import PREFIX
 from treering.extensions.wiki.repository.files import RepositoryFiles
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.trees import standing_knowledge
@@ -17,11 +18,8 @@ _STATED = ("decision", "constraint", "procedure", "preference")
 _Standing = Literal["in force", "in files", "proposed", "stale", "withdrawn"]
 _MOST = 200
 """The maximum number of objects of each kind."""
-_BATCH_SIZE = 500
 _PRIORITY = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
 _FILES = ("repo:", "file:")
-_PAGE = "wiki-page:"
-"""The prefix of the origin of text that a person wrote in a page; the origin of the file follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,8 @@ class KnownSubject:
     slug: str
     sources: frozenset[str] = frozenset()
     """The ids of the files of the repository that represent it."""
+    is_elsewhere: bool = False
+    """Whether only files of other repositories represent it."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,11 @@ class KnownObjects:
         """Return the nodes that an entry is about, each once."""
         return list(dict.fromkeys(self.subjects[ref] for ref in item.subject_refs if ref in self.subjects))
 
-    def resting_on(self, source_ids: Collection[str]) -> list[Knowledge]:
-        """Return the knowledge with evidence in some sources."""
-        return [one for one in self.stated if _sources_of(one) & set(source_ids)]
-
-    def naming(self, matches: Callable[[KnownSubject], bool]) -> list[Knowledge]:
-        """Return the knowledge about matching nodes."""
-        return [one for one in self.stated if any(map(matches, self.subjects_of(one)))]
+    def about(self, source_ids: Collection[str], matches: Callable[[KnownSubject], bool]) -> list[Knowledge]:
+        """Return the knowledge with evidence in some sources, or about matching nodes."""
+        return [
+            one for one in self.stated if _sources_of(one) & set(source_ids) or any(map(matches, self.subjects_of(one)))
+        ]
 
 
 def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datetime) -> KnownObjects:
@@ -97,7 +95,7 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
         facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
         activities=sorted(done, key=lambda one: (when_done(one), one.title, one.id), reverse=True)[:_MOST],
         work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
-        subjects={ref: subject for ref, (subject, _) in subjects.items()},
+        subjects=subjects,
     )
 
 
@@ -116,14 +114,14 @@ def _standing(item: Knowledge, files: RepositoryFiles) -> _Standing:
 def _is_of(
     item: Knowledge,
     files: RepositoryFiles,
-    subjects: Mapping[str, tuple[KnownSubject, bool]],
+    subjects: Mapping[str, KnownSubject],
     foreign: Collection[str],
 ) -> bool:
     sources = _sources_of(item)
     named = [subjects[ref] for ref in item.subject_refs if ref in subjects]
-    if sources & files.by_id.keys() or any(_is_node_of(one, files) for one, _ in named):
+    if sources & files.by_id.keys() or any(_is_node_of(one, files) for one in named):
         return True
-    is_elsewhere = bool(named) and all(is_foreign for _, is_foreign in named)
+    is_elsewhere = bool(named) and all(one.is_elsewhere for one in named)
     return not is_elsewhere and (not sources or bool(sources - set(foreign)))
 
 
@@ -132,44 +130,36 @@ def _is_node_of(subject: KnownSubject, files: RepositoryFiles) -> bool:
     return bool(subject.sources) or (bool(slug) and (subject.slug == slug or subject.slug.startswith(f"{slug}/")))
 
 
-def _subjects(
-    ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles
-) -> dict[str, tuple[KnownSubject, bool]]:
-    """Return the nodes that knowledge refers to, and whether each represents only files of other repositories."""
+def _subjects(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles) -> dict[str, KnownSubject]:
+    """Return the nodes that knowledge refers to, by the id in the reference."""
     refs = list(dict.fromkeys(ref for one in known for ref in one.subject_refs))
     nodes = _nodes(ledger, refs)
     merged = _nodes(ledger, [one.merged_into for one in nodes.values() if one.merged_into])
-    subjects: dict[str, tuple[KnownSubject, bool]] = {}
+    subjects: dict[str, KnownSubject] = {}
     for ref, named in nodes.items():
         node = merged.get(named.merged_into or "", named)
         tied = {link.source for link in ledger.links(node.id) if link.type == "about" and link.target == node.id}
         own = frozenset(tied & files.by_id.keys())
         others = {head.origin for head in ledger.heads(list(tied - own)).values() if head.status != "archived"}
         elsewhere = not own and any(_is_foreign(origin, files) for origin in others)
-        subjects[ref] = KnownSubject(node.name, node.slug, own), elsewhere
+        subjects[ref] = KnownSubject(node.name, node.slug, own, elsewhere)
     return subjects
 
 
 def _nodes(ledger: Ledger, ids: Sequence[str]) -> dict[str, Node]:
-    nodes: dict[str, Node] = {}
-    for start in range(0, len(ids), _BATCH_SIZE):
-        (read,) = ledger.read([ObjectRequest(objects=tuple(ids[start : start + _BATCH_SIZE]))])
-        nodes |= {identity: item for identity, item in read.objects.items() if isinstance(item, Node)}
-    return nodes
+    (read,) = ledger.read([ObjectRequest(objects=tuple(ids))])
+    return {identity: item for identity, item in read.objects.items() if isinstance(item, Node)}
 
 
 def _foreign(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles) -> frozenset[str]:
     """Return the ids of the evidence sources that are files of other repositories or folders."""
     ids = sorted({source for one in known for source in _sources_of(one)} - files.by_id.keys())
-    heads = [
-        head for at in range(0, len(ids), _BATCH_SIZE) for head in ledger.heads(ids[at : at + _BATCH_SIZE]).values()
-    ]
-    return frozenset(head.id for head in heads if _is_foreign(head.origin, files))
+    return frozenset(head.id for head in ledger.heads(ids).values() if _is_foreign(head.origin, files))
 
 
 def _is_foreign(origin: str, files: RepositoryFiles) -> bool:
     """Return whether an origin is a file of another repository."""
-    place = origin.removeprefix(_PAGE)
+    place = origin.removeprefix(PREFIX)
     is_here = place.startswith(files.root) or place == files.root.rstrip("#/")
     return place.startswith(_FILES) and not is_here
 

@@ -10,6 +10,8 @@ from treering.core.canonical import digest
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile
 from treering.extensions.wiki.repository.symbol_graph import SymbolGraph
 
+MAX_PART_PAGES = 150
+"""The maximum number of packages and modules with a page."""
 _SOURCE_FOLDERS = re.compile(r"^(?:src|lib|python|source)(?:/|$)")
 _SUPPORTING = re.compile(
     r"^(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|tests?-[\w-]+|scripts?|build|ci|hack|examples?|website|fuzz|t"
@@ -63,14 +65,14 @@ class CodeParts:
     """The number of supporting files without a page, by folder."""
 
 
-def code_parts(files: RepositoryFiles, graph: SymbolGraph, *, most: int) -> CodeParts:
-    """Divide the code of a repository into packages and modules, at most `most`, the most important ones."""
+def code_parts(files: RepositoryFiles, graph: SymbolGraph) -> CodeParts:
+    """Divide the code of a repository into packages and modules, at most `MAX_PART_PAGES`, the most important ones."""
     everything = [file for file in files.of_role("code") if file.code and file.head]
     code = [file for file in everything if not _SUPPORTING.search(file.path)] or everything
     folders: dict[str, list[WikiFile]] = defaultdict(list)
     for file in code:
         folders[file.folder].append(file)
-    own = _own_pages(folders, graph, most)
+    own = _own_pages(folders, graph)
     parts: dict[str, CodePart] = {}
     of_file: dict[str, str] = {}
     for folder in sorted(folders):
@@ -117,7 +119,7 @@ def stands_for_folder(file: WikiFile) -> bool:
     return file.code.module == f"/{file.folder}"
 
 
-def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph, most: int) -> frozenset[str]:
+def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph) -> frozenset[str]:
     """Choose the files with their own pages: none in Go, where a package is a folder; elsewhere each module."""
     candidates = [
         file
@@ -126,7 +128,7 @@ def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph, mo
         if file.code and file.code.family != "go" and not stands_for_folder(file)
         if len(inside) == 1 or file.entries or file.last_line >= _LEAST_LINES
     ]
-    room = max(0, most - len(folders))
+    room = max(0, MAX_PART_PAGES - len(folders))
     ranked = sorted(candidates, key=lambda file: (-round(graph.importance.get(file.path, 0.0), 6), file.path))
     return frozenset(file.path for file in ranked[:room])
 

@@ -47,7 +47,7 @@ _NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|[A-Z])|^\W*\d{1,3
 _STOP = re.compile(
     r"^(?:\.\. |:\w[\w ]*:(?!`|[\w+.:-]+:`)|@\w"
     r"|(?:Args|Arguments|Parameters|Returns?|Raises|Yields|Examples?|Notes?|Attributes"
-    r"|Params?|Usage|See also)\s*:{0,2}\s*$|-{3,}|={3,}|>>>|```|~~~|\*{3,}|#{1,6}\s)"
+    r"|Params?|Usage|See also)\s*:{0,2}\s*$|-{3,}|={3,}|>>>|[\w.]+ = \S|```|~~~|\*{3,}|#{1,6}\s)"
 )
 _SKIPPED = re.compile(r"^@(?:module|file|fileoverview|packageDocumentation|description|summary|brief)\b\s*")
 _NUMBERED = frozenset({"issue", "pr", "pull", "gh", "ghsa", "cve", "pep", "rfc", "user"})

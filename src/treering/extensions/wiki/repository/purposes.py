@@ -1,12 +1,10 @@
 """The purposes of modules, packages and folders, in the words of their files."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 from treering.extensions.wiki.repository.api_entries import ApiEntry
-from treering.extensions.wiki.repository.facts import RepositoryFacts, offered
+from treering.extensions.wiki.repository.facts import RepositoryFacts
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart, repository_title, stands_for_folder
 from treering.extensions.wiki.repository.prose import Words, words_of
@@ -16,14 +14,6 @@ _MIN_WORDS = 4
 """A text that is shorter in both, such as a label, describes nothing."""
 _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
-_MAX_TESTS = 2
-_MIN_TITLE_WORDS = 4
-"""The title of a test with fewer words, such as "is empty", describes no module."""
-_TEST_TITLE = re.compile(
-    r"\b(?:it|test)\s*\(?\s*([\"'`])(?P<title>(?:(?!\1).){1,120})\1"
-    r"|\bdef test_(?P<name>\w+)|#\[(?:\w+::)?test\b[^\]]*\]\s*(?:async\s+)?fn (?P<function>\w+)"
-)
-_TEST_NAME = re.compile(r"^tests?[_-]|[_.-](?:tests?|specs?)$|(?<=[a-z])(?:Test|Spec)s?$")
 _POINTER = re.compile(r"see\b", re.IGNORECASE)
 _TYPES = ("class", "interface", "trait", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
@@ -43,7 +33,7 @@ def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     if entry:
         return list(entry.purpose)
     is_whole = part.title.casefold() == repository_title(facts.files).casefold()
-    stated = folder_purpose("" if is_whole else part.key, facts) or _of_only_module(files, facts)
+    stated = folder_purpose("" if is_whole else part.key, facts)
     if stated or part.modules:
         return stated
     return _by_definitions(files, part.key.rpartition("/")[2], facts) or _users(files, facts)
@@ -72,9 +62,7 @@ def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
 def _purpose_of_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
     if stated := next((file.purpose for file in files if file.purpose), None):
         return list(stated)
-    if any(file.public for file in files):
-        return _by_definitions(files, files[0].name.partition(".")[0], facts)
-    return _by_use(files[0], facts)
+    return _by_definitions(files, files[0].name.partition(".")[0], facts)
 
 
 def listed(verb: str, names: Sequence[str]) -> list[Words]:
@@ -106,19 +94,10 @@ def _describes_package(file: WikiFile) -> bool:
     return stands_for_folder(file) or (file.language == "go" and text.startswith(("Package ", "Command ")))
 
 
-def _of_only_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
-    """Return the purpose of the module that an entry file re-exports: the only one, or one named like the folder."""
-    entry = next(iter(files), None)
-    modules = [facts.files.files[link.end] for link in offered(entry, facts)] if entry else []
-    named = [one for one in modules if entry and _same(one.name.partition(".")[0], entry.folder.rpartition("/")[2])]
-    return list((named or modules)[0].purpose) if named or len(modules) == 1 else []
-
-
 def _by_definitions(files: Sequence[WikiFile], name: str, facts: RepositoryFacts) -> list[Words]:
     """Return the docs of the definition that files are about: one with their name, the only or the heaviest one.
 
-    Without docs, return the titles of their first tests, else list the definitions if they are few and say more than
-    the name of the files.
+    Without docs, list the definitions if they are few and say more than the name of the files.
     """
     entries = [entry for file in files for entry in facts.important(file)]
     named = next((one for one in entries if _same(one.short, name)), None)
@@ -126,7 +105,7 @@ def _by_definitions(files: Sequence[WikiFile], name: str, facts: RepositoryFacts
     if main and main.doc:
         return _described(main)
     others = [entry for entry in entries if not _same(entry.short, name)]
-    return _by_tests(files, facts) or listed("Defines", [entry.short for entry in entries] if others else [])
+    return listed("Defines", list(dict.fromkeys(entry.short for entry in entries)) if others else [])
 
 
 def _described(entry: ApiEntry) -> list[Words]:
@@ -137,26 +116,10 @@ def _described(entry: ApiEntry) -> list[Words]:
     return [name, *entry.doc[1:]] if first == entry.short else [name, Words(": "), *entry.doc]
 
 
-def _by_tests(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
-    """Return the titles of the first tests in the test files that are named like the files."""
-    names = {_subject(file) for file in files}
-    links = [link.start for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
-    tests = (facts.files.files[path] for path in dict.fromkeys(sorted(links)))
-    texts = (facts.text(one) for one in tests if one.role == "test" and _subject(one) in names)
-    matches = (match for text in texts if text for match in _TEST_TITLE.finditer("\n".join(text.lines)))
-    titles = (one["title"] or (one["name"] or one["function"]).replace("_", " ") for one in matches)
-    first = [*islice((title for title in titles if len(title.split()) >= _MIN_TITLE_WORDS), _MAX_TESTS)]
-    return [Words(f"Tests: {'; '.join(first)}.")] if first else []
-
-
-def _subject(file: WikiFile) -> str:
-    return _NO_LETTERS.sub("", _TEST_NAME.sub("", file.name.rpartition(".")[0])).casefold()
-
-
 def _users(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:
     """List the parts that import files, if they are few."""
-    links = [link for file in files for link in facts.graph.incoming.get(file.path, ()) if link.imports]
-    parts = {part.key: part.title for link in links if (part := facts.part_of(link.start))}
+    links = facts.graph.to_files(*(file.path for file in files))
+    parts = {part.key: part.title for link in links if link.imports and (part := facts.part_of(link.start))}
     own = {facts.code.of_file.get(file.path) for file in files}
     return listed("Used by", sorted(title for key, title in parts.items() if key not in own))
 
@@ -167,15 +130,6 @@ def _outweighs(entries: Sequence[ApiEntry], file: WikiFile, facts: RepositoryFac
         return len(entries) == 1
     weights = [facts.graph.symbols.get((file.source_id, one.lines.segment_id), 0.0) for one in entries]
     return len(entries) <= _MAX_NAMES or weights[0] >= sum(weights[1:]) / 2
-
-
-def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """List the names that a file without definitions re-exports, else the names others import from it."""
-    exported = [name for link in offered(file, facts) for name in link.names]
-    uses = Counter(name for link in facts.graph.incoming.get(file.path, ()) if link.imports for name in link.names)
-    ranked = sorted(uses, key=lambda name: (-uses[name], name))
-    names = [*(one for one in ranked if one in exported), *(exported or ranked)]
-    return listed("Offers", list(dict.fromkeys(names)))
 
 
 def _is_long(words: Sequence[Words]) -> bool:

@@ -66,23 +66,26 @@ def split_outside(text: str, sign: str) -> list[str]:
 
 def _without_generics(rest: str) -> str:
     """Remove the type parameters at the start of a signature."""
+    end = _closing(rest, "<", ">")
+    return rest[end + 1 :].lstrip() if end else ""
+
+
+def _closing(text: str, opening: str, closing: str) -> int:
+    """Return the position of the bracket that closes the one at the start of a text, or 0 if there is none."""
     depth = 0
-    for at, char in enumerate(rest):
-        depth += (char == "<") - (char == ">" and rest[at - 1] not in "-=")
+    for at, char in enumerate(text):
+        depth += (char in opening) - (char in closing and text[at - 1 : at + 1] not in ("->", "=>"))
         if not depth:
-            return rest[at + 1 :].lstrip()
-    return ""
+            return at
+    return 0
 
 
 def _parameters(rest: str) -> tuple[str | None, str]:
     """Return the parameters of a signature, and the text after them."""
     if not rest.startswith("("):
         return None, ""
-    depth = 0
-    for at, char in enumerate(rest):
-        depth += (char in "([{") - (char in ")]}")
-        if not depth:
-            return rest[1:at], rest[at + 1 :]
+    if end := _closing(rest, "([{", ")]}"):
+        return rest[1:end], rest[end + 1 :]
     return f"{rest[1:].rpartition(',')[0]}, …", ""  # the outline cuts very long ones
 
 

@@ -54,11 +54,8 @@ class FileLink:
     weight: int
     when_loaded: bool
     """Whether it is imported at load time: not only for types, and not inside a function."""
-
-
-def is_stated(link: FileLink, start: WikiFile) -> bool:
-    """Return whether a link is more than a use of a name that only one file defines."""
-    return link.imports or (start.code is not None and start.code.family in _IMPLICIT_IMPORTS)
+    is_stated: bool
+    """Whether it is more than a use of a name that only one file defines."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,16 @@ class SymbolGraph:
     """By path, from 0 to 1; the sum over all files of code is 1."""
     symbols: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """By source and segment id."""
-    outgoing: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
-    incoming: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
+    _outgoing: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
+    _incoming: Mapping[str, Sequence[FileLink]] = field(default_factory=dict)
+
+    def from_files(self, *paths: str) -> list[FileLink]:
+        """Return the links of some files to others."""
+        return [link for path in paths for link in self._outgoing.get(path, ())]
+
+    def to_files(self, *paths: str) -> list[FileLink]:
+        """Return the links of other files to some files."""
+        return [link for path in paths for link in self._incoming.get(path, ())]
 
 
 def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGraph:
@@ -83,7 +88,7 @@ def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGr
         engine.progress("Reading files of code", start, len(code))
         ties += _ties(engine, files, code[start : start + _BATCH], reach)
     links = sorted(_links(ties), key=lambda link: (link.start, link.end))
-    stated = {(link.start, link.end) for link in links if is_stated(link, files.files[link.start])}
+    stated = {(link.start, link.end) for link in links if link.is_stated}
     ties = [tie for tie in ties if tie.start.path == tie.end.path or (tie.start.path, tie.end.path) in stated]
     return _graph(files, links, _ranked(code, ties, files))
 
@@ -176,7 +181,9 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
         if first.lines:
             imports = any(tie.how == "imports" for tie in several)
             loaded = any(tie.when_loaded for tie in several)
-            yield FileLink(start, end, imports, first.lines, used, len(several), loaded)
+            code = first.start.code
+            is_stated = imports or (code is not None and code.family in _IMPLICIT_IMPORTS)
+            yield FileLink(start, end, imports, first.lines, used, len(several), loaded, is_stated)
 
 
 def _used_name(tie: _Tie, defined: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from treering.extensions.wiki.repository.purposes import purpose_of
 from treering.extensions.wiki.repository.sections import DocumentSection
 from treering.extensions.wiki.rules.markdown import code, fenced, paragraph, plain, remainder, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
-from treering.extensions.wiki.rules.page_paths import PagePaths, document_title
+from treering.extensions.wiki.rules.page_paths import MAX_DOCUMENT_PAGES, PagePaths, document_title
 
 MAX_DOCUMENTS = 12
 MAX_TASKS = 6
@@ -33,7 +33,7 @@ def howto_documents(facts: RepositoryFacts, paths: PagePaths) -> list[tuple[Wiki
     """Return the documents that show code for tasks, with those sections."""
     documents: list[tuple[WikiFile, list[DocumentSection]]] = []
     seen: set[str] = set()
-    for file in paths.documents_by_rank[: 3 * paths.most_documents]:
+    for file in paths.documents_by_rank[: 3 * MAX_DOCUMENT_PAGES]:
         if tasks := [section for section in facts.sections(file) if _is_task(section, seen)]:
             documents.append((file, tasks))
         if len(documents) == MAX_DOCUMENTS:

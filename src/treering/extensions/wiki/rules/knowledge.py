@@ -69,16 +69,13 @@ def _line(body: PageBody, item: Knowledge) -> str:
 
 
 def _statement(item: Knowledge) -> str:
-    payload = item.payload
-    match payload:
-        case Decision():
-            return payload.outcome or payload.question
-        case Constraint():
-            return payload.rule
-        case Preference():
-            return payload.statement
-        case Procedure():
-            return "; ".join(payload.steps[:MAX_STEPS])
+    match item.payload:
+        case Decision(outcome=outcome, question=question):
+            return outcome or question
+        case Constraint(rule=statement) | Preference(statement=statement):
+            return statement
+        case Procedure(steps=steps):
+            return "; ".join(steps[:MAX_STEPS])
         case _:
             return item.summary
 

@@ -9,7 +9,7 @@ from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart
 from treering.extensions.wiki.repository.purposes import part_purpose, purpose_of
 from treering.extensions.wiki.repository.signatures import shortened, without_receiver
-from treering.extensions.wiki.repository.symbol_graph import FileLink, is_stated
+from treering.extensions.wiki.repository.symbol_graph import FileLink
 from treering.extensions.wiki.rules.knowledge import knowledge_list
 from treering.extensions.wiki.rules.markdown import bullets, code, paragraph, plain, remainder, shown, table
 from treering.extensions.wiki.rules.mermaid import Arrow, flowchart
@@ -137,10 +137,10 @@ def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
 
 def _imports(body: PageBody, part: CodePart) -> Iterable[str]:
     facts = body.facts
-    links = [link for path in part.files for link in facts.graph.outgoing.get(path, ())]
+    links = facts.graph.from_files(*part.files)
     exported = {link.end for path in part.files for link in offered(facts.files.files[path], facts)}
     others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in exported]
-    yield from _neighbors(body, _stated(body, others), ends=True)
+    yield from _neighbors(body, others, ends=True)
     external = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
     if external:
         yield f"External: {', '.join(code(name) for name in external[:MAX_NEIGHBORS])}."
@@ -148,7 +148,7 @@ def _imports(body: PageBody, part: CodePart) -> Iterable[str]:
 
 def _users(body: PageBody, part: CodePart) -> Iterable[str]:
     outside = [link for link in _incoming(body, part, "code") if body.facts.code.of_file.get(link.start) != part.key]
-    yield from _neighbors(body, _stated(body, outside), ends=False)
+    yield from _neighbors(body, outside, ends=False)
     examples = sorted({link.start for link in _incoming(body, part, "example")})
     if examples:
         linked = [body.file(body.facts.files.files[path]) for path in examples[:MAX_NAMES]]
@@ -156,6 +156,7 @@ def _users(body: PageBody, part: CodePart) -> Iterable[str]:
 
 
 def _neighbors(body: PageBody, links: Sequence[FileLink], *, ends: bool) -> tuple[str, str]:
+    links = [link for link in links if link.is_stated]
     rows = []
     for link in sorted(links, key=lambda link: (-link.weight, link.end, link.start))[:MAX_NEIGHBORS]:
         path = link.end if ends else link.start
@@ -166,8 +167,8 @@ def _neighbors(body: PageBody, links: Sequence[FileLink], *, ends: bool) -> tupl
 
 
 def _tests(body: PageBody, part: CodePart) -> Iterable[str]:
-    tests = _incoming(body, part, "test")
-    best = sorted(_stated(body, tests), key=lambda link: (-link.weight, link.start, link.end))
+    tests = (link for link in _incoming(body, part, "test") if link.is_stated)
+    best = sorted(tests, key=lambda link: (-link.weight, link.start, link.end))
     lines: dict[str, str] = {}
     for link in best:
         if link.start not in lines and len(lines) < MAX_TESTS:
@@ -179,12 +180,8 @@ def _tests(body: PageBody, part: CodePart) -> Iterable[str]:
 
 
 def _incoming(body: PageBody, part: CodePart, role: str) -> list[FileLink]:
-    links = [link for path in part.files for link in body.facts.graph.incoming.get(path, ())]
+    links = body.facts.graph.to_files(*part.files)
     return [link for link in links if body.facts.files.files[link.start].role == role]
-
-
-def _stated(body: PageBody, links: Iterable[FileLink]) -> list[FileLink]:
-    return [link for link in links if is_stated(link, body.facts.files.files[link.start])]
 
 
 def _names(link: FileLink) -> str:
@@ -199,10 +196,8 @@ def _diagram(body: PageBody, part: CodePart) -> str:
     """Draw the most important importers of the part and the parts it imports."""
     graph, parts = body.facts.graph, body.facts.code.parts
     own = part.files or part.modules
-    links = [link for path in own for link in graph.outgoing.get(path, ())]
-    outgoing = _others(body, part, {link.end for link in _stated(body, links)})
-    links = [link for path in own for link in graph.incoming.get(path, ())]
-    incoming = _others(body, part, {link.start for link in _stated(body, links)})
+    outgoing = _others(body, part, {link.end for link in graph.from_files(*own) if link.is_stated})
+    incoming = _others(body, part, {link.start for link in graph.to_files(*own) if link.is_stated})
     boxes = {key: parts[key].title for key in (*incoming, part.key, *outgoing)}
     arrows = [Arrow(key, part.key) for key in incoming] + [Arrow(part.key, key) for key in outgoing]
     return flowchart(boxes, arrows, marked=part.key)

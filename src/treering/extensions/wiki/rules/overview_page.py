@@ -13,12 +13,11 @@ from treering.extensions.wiki.repository.files import WikiFile, mapping
 from treering.extensions.wiki.repository.prose import cut, words_of
 from treering.extensions.wiki.repository.purposes import MIN_PARAGRAPH_CHARS, contents, folder_purpose, part_purpose
 from treering.extensions.wiki.repository.sections import DocumentSection
-from treering.extensions.wiki.repository.symbol_graph import is_stated
 from treering.extensions.wiki.rules.howto_page import cut_code
 from treering.extensions.wiki.rules.layers import folder_groups, group_part, group_title, ranked_groups
 from treering.extensions.wiki.rules.markdown import bullets, code, fenced, paragraph, plain, shown, table
 from treering.extensions.wiki.rules.page_body import PageBody
-from treering.extensions.wiki.rules.page_paths import ARCHITECTURE, CHANGES, DECISIONS, HOWTO, REFERENCE
+from treering.extensions.wiki.rules.page_paths import MAX_DOCUMENT_PAGES
 from treering.verbs.query.brief import commands_by_job
 
 MAX_INTRODUCTION_CHARS = 700
@@ -46,13 +45,7 @@ _USAGE_TITLES = ("example", "run", "a simple example", "hello world", "basics")
 _START_FILE = re.compile(r"install|quick-?start|getting[-_]?started|first[-_]steps", re.IGNORECASE)
 _ABOUT_MONEY = re.compile(r"sponsor|donat|backers|funding|open collective", re.IGNORECASE)
 _NO_LETTERS = re.compile(r"^\W+")
-_FURTHER = {
-    ARCHITECTURE: "the layers and their imports",
-    HOWTO: "tasks with code, from the documents and examples",
-    REFERENCE: "everything public, by module",
-    DECISIONS: "recorded decisions and rules",
-    CHANGES: "recent work and the files that change most",
-}
+_LISTED_ABOVE = (PageKind.OVERVIEW, PageKind.MODULE, PageKind.DOCUMENT)
 
 
 def write_overview(body: PageBody) -> None:
@@ -151,7 +144,7 @@ def _first_steps(body: PageBody, readme: WikiFile | None) -> list[DocumentSectio
     if any(_rank(section) == 0 for section in steps):
         return steps
     in_documents: list[DocumentSection] = []
-    for file in body.paths.documents_by_rank[: body.paths.most_documents]:
+    for file in body.paths.documents_by_rank[:MAX_DOCUMENT_PAGES]:
         if len(steps) + len(in_documents) < ENOUGH_STEPS and file is not readme and _START_FILE.search(file.path):
             sections = [one for one in body.facts.sections(file) if one.first_code and _rank(one) == 0]
             in_documents += sections[:ENOUGH_STEPS]
@@ -199,10 +192,8 @@ def _central(body: PageBody) -> tuple[str, ...]:
     for part in [one for one in facts.ranked_parts if one.files][:MAX_CENTRAL]:
         users = {
             link.start
-            for path in part.files
-            for link in facts.graph.incoming.get(path, ())
-            if is_stated(link, start := facts.files.files[link.start])
-            if start.role == "code" and link.start not in part.files
+            for link in facts.graph.to_files(*part.files)
+            if link.is_stated and facts.files.files[link.start].role == "code" and link.start not in part.files
         }
         purpose = shown(cut(part_purpose(part, facts), MAX_PURPOSE_CHARS))
         rows.append((body.to_page(body.paths.parts[part.key], code(part.title)), purpose, str(len(users))))
@@ -229,5 +220,5 @@ def _documents(body: PageBody) -> tuple[str, str]:
 
 
 def _further(body: PageBody) -> str:
-    titles = {page.path: plain(page.title) for page in body.plan.pages}
-    return bullets([f"{body.to_page(at, titles[at])}: {content}." for at, content in _FURTHER.items() if at in titles])
+    pages = [page for page in body.plan.pages if page.kind not in _LISTED_ABOVE]
+    return bullets([f"{body.to_page(page.path, plain(page.title))}: {page.purpose}" for page in pages])

@@ -21,6 +21,8 @@ REFERENCE = "reference.md"
 DECISIONS = "decisions.md"
 CHANGES = "changes.md"
 
+MAX_DOCUMENT_PAGES = 60
+"""The maximum number of documents with a page."""
 _PURPOSE_CHARS = 160
 _MAX_RELEVANT_FILES = 200
 _TOP_FOLDERS = frozenset({".", "src", "lib", "python", "source"})
@@ -44,7 +46,6 @@ class PagePaths:
     """The paths of the pages of parts and documents."""
 
     facts: RepositoryFacts
-    most_documents: int
 
     @cached_property
     def parts(self) -> Mapping[str, str]:
@@ -59,7 +60,7 @@ class PagePaths:
     @cached_property
     def documents(self) -> Mapping[str, str]:
         """The path of the page by path of the document, most important first."""
-        chosen = [file.path for file in self.documents_by_rank[: self.most_documents]]
+        chosen = [file.path for file in self.documents_by_rank[:MAX_DOCUMENT_PAGES]]
         slugs = page_slugs(chosen)
         return {path: f"documents/{slugs[path]}.md" for path in chosen}
 

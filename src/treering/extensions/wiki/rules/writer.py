@@ -35,10 +35,6 @@ from treering.extensions.wiki.rules.reference_page import write_reference
 from treering.ports.runtime import check_interrupt
 from treering.verbs.engine import Engine
 
-MOST_MODULES = 150
-"""The default maximum of pages of packages and modules."""
-MOST_DOCUMENTS = 60
-"""The default maximum of pages of documents."""
 _CENTRAL_PARTS, _REFERENCE_PARTS = 10, 50
 """The number of parts whose first files are the relevant files of the architecture and the API reference."""
 
@@ -48,28 +44,26 @@ class RuleWriter:
     """A `WikiWriter` without a model. All content comes from the space, nothing from the work tree.
 
     The space is read at the first use; for later content, create another writer. The first use raises `NotFound` if
-    nothing was ingested at the scope, `InvalidInput` if it contains several repositories.
+    the scope has no files of the repository.
     """
 
     engine: Engine
     scope: str = ROOT
     _: KW_ONLY
-    root: str | None = None
-    """The origin of the repository or folder (`repo:…` or `file:/…`); default: the only one of the scope."""
-    most_modules: int = MOST_MODULES
-    most_documents: int = MOST_DOCUMENTS
+    root: str
+    """The origin of the repository or folder (`repo:…` or `file:/…`)."""
     _last: dict[str, WikiPage] = field(default_factory=dict)
     """The last written page by path: `inputs` writes a page, and `write` usually follows for the same page."""
 
     @cached_property
     def facts(self) -> RepositoryFacts:
         """The content of the space about the repository."""
-        return read_facts(self.engine, self.scope, self.root, most_modules=self.most_modules)
+        return read_facts(self.engine, self.scope, self.root)
 
     @cached_property
     def paths(self) -> PagePaths:
         """The paths of the pages of parts and documents."""
-        return PagePaths(self.facts, self.most_documents)
+        return PagePaths(self.facts)
 
     def plan(self) -> WikiPlan:
         """Plan the pages: overview and architecture, then parts by importance, then documents."""
