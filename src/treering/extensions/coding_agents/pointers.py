@@ -137,7 +137,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
-    defined = [*definitions_of(call, names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
+    defined = [*definitions_of(call, named.rest), *option_places(call, named.rest)] if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     lines = _hit_lines(call, found_files, subject)
     return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
