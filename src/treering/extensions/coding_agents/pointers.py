@@ -32,7 +32,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 from treering.verbs.query.branch_edits import edited_on_branch
-from treering.verbs.query.brief import repository_of
+from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
@@ -273,7 +273,9 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
             continue
         status = "stale" if _is_stale(hit) else hit.status
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
-        text = f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}"
+        item = space.engine.ledger.get(hit.object_id)
+        statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
+        text = f"{hit.kind.capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
         marked = f"{text} ({state})" if state else text
         yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
 
