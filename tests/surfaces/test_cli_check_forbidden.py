@@ -53,7 +53,7 @@ def test_check_ignores_moved_lines_comments_and_other_places(shop):
         {
             "src/old.py": "",
             "src/new.py": "def report():\n    print(1)\n",
-            "src/app.py": "import requests\n\n\ndef start():\n    # no print() here\n    console.print(2)\n    return 1\n",
+            "src/app.py": "import requests\n\ndef start():\n    # no print() here\n    console.print(2)\n",
             "docs/usage.md": "Call `print()`.\n",
         }
     )

@@ -151,7 +151,7 @@ class TestKnowledge:
         first = space.crystallize("knowledge", input={**_decision(one), "title": one})
         report = space.crystallize("knowledge", input={**_decision(other), "title": other})
         assert report.warnings == (
-            f"This may be the opposite of '{one}' ({first.ids[0]}). Both are current: archive the wrong one, or replace it.",
+            f"This may be the opposite of '{one}' ({first.ids[0]}). Archive the wrong one, or replace it.",
         )
 
     def test_other_statements_with_the_same_words_are_no_opposites(self, space):

@@ -186,6 +186,7 @@ def test_capitalized_word_names_the_class_in_code(space, prompt):
 def test_capitalized_word_without_a_class_names_no_place(space):
     assert places(space, "write about the Upload of files on a Monday") == []
     assert places(space, "Timeout of the connection") == []
+    assert places(space, "who painted the Night Timeout?") == []
 
 
 def test_qualified_name_is_found_among_many_of_its_last_part(space):

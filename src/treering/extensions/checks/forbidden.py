@@ -14,12 +14,15 @@ from treering.retrieval.text.analysis import telling_terms
 _CODE = r"`(?P<code>[^`\n]{2,80})`"
 _BARE = r"(?P<bare>(?>[A-Za-z_][\w-]*(?:(?:\.|::)\w+)*(?:!|\(\))?))"
 _NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_BARE})"
-_PLACE = r"(?:in|inside|within|under) (?P<place>[^,;:]+)"
+_PLACE = r"(?:in|inside|within|under) (?P<place>[^,;:]{1,80})"
 _END = (
-    r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more|statements?|imports?|calls?|module|package|decorators?)\b)*"
+    r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more"
+    r"|statements?|imports?|calls?|module|package|decorators?)\b)*"
     rf"(?: {_PLACE})?[.!)\s]*(?=$|[,;:–—(]|\. |\b(?:use|prefer|because|instead)\b)"
 )
-_BEGIN = r"(?:^|[,;:–—] |[.!] )(?:(?:(?i:code|files|modules) )?(?i:in) (?P<before>[^,;:]+?),? )?(?i:from now on,? )?"
+_BEGIN = (
+    r"(?:^|[,;:–—] |[.!] )(?:(?:(?i:code|files|modules) )?(?i:in) (?P<before>[^,;:]{1,80}?),? )?(?i:from now on,? )?"
+)
 _FORBIDDEN = re.compile(
     rf"{_BEGIN}(?i:you |we |please )?"
     rf"(?i:never|must (?:never|not)|should (?:never|not)|do not|don['’]t|avoid|stop)"
@@ -30,6 +33,7 @@ _REPLACED = re.compile(
     rf"(?:instead of|in place of|rather than|over) {_NAME}{_END}"
 )
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
+_PART = re.compile(r"\w+")
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*include)|//|/?\*|--|;|>>>|\.\.\. )")
 
 
@@ -43,7 +47,8 @@ class Forbidden:
 
     def lines_in(self, path: str, text: str) -> list[int]:
         """Return the numbers of the lines of a file with the name, without comments."""
-        if file_at(path) is None or not self.place <= frozenset(telling_terms(path)):
+        longest = max(_PART.findall(self.name), key=len)
+        if longest.lower() not in text.lower() or file_at(path) is None or not self.place <= {*telling_terms(path)}:
             return []
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
@@ -55,7 +60,7 @@ def forbidden_by(rule: str) -> Iterator[Forbidden]:
     for form in (_FORBIDDEN, _REPLACED):
         for match in form.finditer(" ".join(rule.replace("**", "").split())):
             code, bare = match["code"], match["bare"]
-            if not (code or match["verb"]):
+            if not (code or match["verb"]) or not _PART.search(code or bare):
                 continue  # `Never delete files`
             place = " ".join(filter(None, (match["before"], match["place"])))
             yield Forbidden(code or bare, _pattern(code or bare), frozenset(telling_terms(place)))
@@ -72,5 +77,5 @@ def _pattern(name: str) -> re.Pattern[str]:
     end = r"\(" if name.endswith("()") else r"(?!\w)" if plain[-1].isalnum() else ""
     start = r"(?<![\w.])" if plain[0].isalnum() or plain[0] == "_" else ""
     package, _, last = plain.rpartition(".")
-    taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and not end == r"\(" else ""
+    taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and end != r"\(" else ""
     return re.compile(f"{start}{escaped}{end}{taken}")

@@ -51,8 +51,8 @@ _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:(?:[./]|::)[\w-]+)+|\w+(?=\())")
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `Args::parse`, `retry(`."""
-_CAPITALIZED = re.compile(r"(?<=[\w,;)`'\"] )[`'\"]?([A-Z][a-z]\w+)\b")
-"""A capitalized word within a sentence, which may be the name of a class: `the Timeout config`."""
+_CAPITALIZED = re.compile(r"(?:\b[a-z]\S*|[,;)]) [`'\"]?([A-Z][a-z]\w+)\b(?! [A-Z])")
+"""A capitalized word within a sentence, which may be the name of a class: `the Timeout config`, not `Night Watch`."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 
@@ -131,7 +131,7 @@ def definitions_of(call: Call, text: str) -> list[NamedPlace]:
     """Find the definitions of the names in a text, in code and in tests, or else the only places that contain a name.
 
     A plain word such as `run()` is no name, because many files may define it or mean something else. A capitalized
-    word is one if a file of code defines it.
+    word is one if a file of code defines it at the top.
     """
     names = (name.replace("::", ".") for name in names_in(text))
     symbols = [*islice((name for name in dict.fromkeys(names) if "." in name or _IS_SYMBOL.search(name)), _MAX_NAMES)]
@@ -140,12 +140,22 @@ def definitions_of(call: Call, text: str) -> list[NamedPlace]:
         return []
     defining, containing = _sources_defining(call, wanted), _sources_containing(call, symbols)
     files = {name: defining.get(name) or containing.get(name, {}) for name in wanted}
-    read = {name: ids for name, ids in files.items() if len(ids) <= (_MAX_CONTAINING if "." in name else _MAX_SAME_NAME)}
+    read = {
+        name: ids for name, ids in files.items() if len(ids) <= (_MAX_CONTAINING if "." in name else _MAX_SAME_NAME)
+    }
     sources = {one.id: one for one in read_sources(call, (one for ids in read.values() for one in ids))}
     find = {name: _qualified if name in defining else _containing for name in read}
-    found = [[find[name](sources[one], name) for one in ids if one in sources] for name, ids in read.items()]
-    places = [[place for place in those if place] for those in found]
+    candidates = [[find[name](sources[one], name) for one in ids if one in sources] for name, ids in read.items()]
+    places = [
+        [place for place in those if place and (name in symbols or _is_class(place, name))]
+        for name, those in zip(read, candidates, strict=True)
+    ]
     return [place for those in places if len(those) <= _MAX_SAME_NAME for place in those]
+
+
+def _is_class(place: NamedPlace, name: str) -> bool:
+    """Return whether a place in code, not in tests, defines a name outside of other definitions."""
+    return place.symbol == name and role_of(place.source) == CODE
 
 
 def is_comment(line: str) -> bool:

@@ -87,7 +87,7 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     return tuple(one.id for one in (*same, *alike))
 
 
-_OPPOSITE = "This may be the opposite of {} ({}). Both are current: archive the wrong one, or replace it."
+_OPPOSITE = "This may be the opposite of {} ({}). Archive the wrong one, or replace it."
 
 
 def _opposites(call: Call, item: Knowledge) -> list[Knowledge]:

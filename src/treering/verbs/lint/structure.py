@@ -158,12 +158,12 @@ def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Problem]:
 
 def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Problem]:
     """Report texts shaped like instructions to a model, those of all test files in one finding."""
-    found = [*_found_in(item, instruction_flags)]
-    if found:
-        place, title, others = found[0][0], title_of(item), len(found) - 1
+    places = [*_found_in(item, instruction_flags)]
+    if places:
+        place, title, others = places[0][0], title_of(item), len(places) - 1
         where = place if place.startswith(title) else f"{named(title)} at {place}"
         like = f" and {counted_things(others, 'other place')} look like" if others else " looks like"
-        flags = ", ".join(dict.fromkeys(flag for _, each in found for flag in each))
+        flags = ", ".join(dict.fromkeys(flag for _, each in places for flag in each))
         yield Problem(
             ids=(item.id,),
             explanation=f"{where}{like} instructions ({flags}), shown as data only.",

@@ -258,8 +258,8 @@ def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -
         if isinstance(each, LintRule):
             findings += each.find(seen)
         else:
-            found = each.find(seen) if isinstance(each, SpaceRule) else _grouped(problems[name])
-            findings += (_finding(name, each, one) for one in found)
+            reported = each.find(seen) if isinstance(each, SpaceRule) else _grouped(problems[name])
+            findings += (_finding(name, each, one) for one in reported)
     return findings
 
 
