@@ -157,7 +157,7 @@ def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Problem]:
 
 
 def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Problem]:
-    """Report texts shaped like instructions to a model, those of all test files in one finding."""
+    """Report texts shaped like instructions to a model; all test files are one finding."""
     places = [*_found_in(item, instruction_flags)]
     if places:
         place, title, others = places[0][0], title_of(item), len(places) - 1
