@@ -419,7 +419,17 @@ class TestLint:
         assert [report.mode for report in reports] == ["structure", "semantic"]
         assert "No problems found." in stage.done("lint").out
 
-    def test_findings_are_explained_and_strict_fails_on_errors_only(self, stage: Stage) -> None:
+    def test_strict_lint_fails_with_a_stale_statement(self, stage: Stage) -> None:
+        stage.done("init")
+        (stage.folder / "app.py").write_text("LIMIT = 3\n")
+        stage.done("decide", "The limit is three", "--because", "app.py:1")
+        assert stage.run("lint", "--strict").code == 0
+        (stage.folder / "app.py").write_text("LIMIT = 4\n")
+        stage.done("add", ".")
+        assert stage.run("lint").code == 0
+        assert stage.run("lint", "--strict").code == 1
+
+    def test_findings_are_explained_and_strict_passes_with_other_warnings(self, stage: Stage) -> None:
         stage.done("init")
         for port in ("8080", "9090"):
             fact = ("--subject", "api", "--predicate", "port", "--value", port)

@@ -140,6 +140,24 @@ class TestKnowledge:
         )
         assert report.possible_duplicates == (*same.ids, *near.ids)
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("Session data is signed with itsdangerous", "Session data is not signed with itsdangerous"),
+            ("Always use mocks in tests", "Don't use mocks in tests"),
+        ],
+    )
+    def test_opposite_of_a_recorded_statement_is_a_warning(self, space, one, other):
+        first = space.crystallize("knowledge", input={**_decision(one), "title": one})
+        report = space.crystallize("knowledge", input={**_decision(other), "title": other})
+        assert report.warnings == (
+            f"This may be the opposite of '{one}' ({first.ids[0]}). Archive the wrong one, or replace it.",
+        )
+
+    def test_other_statements_with_the_same_words_are_no_opposites(self, space):
+        for title in ("Session data is signed with itsdangerous", "Session data is signed with PyJWT", "No sessions"):
+            assert space.crystallize("knowledge", input={**_decision(title), "title": title}).warnings == ()
+
     def test_near_duplicates_of_another_scope_stay_unseen(self, space):
         rule = {"kind": "constraint", "title": "Locks"}
         for scope, words in (("/a", "never wait for a lock in a handler"), ("/b", "never wait for a lock in handlers")):

@@ -194,6 +194,18 @@ class TestStructure:
         put(space, source, work, make.source("Follow the style guide.", origin="b"))
         assert {one.ids for one in findings(space, "structure", "instruction-shaped")} == {(source.id,), (work.id,)}
 
+    def test_instructions_in_test_files_are_one_finding(self, space, tmp_path):
+        files = {"app.py": 1, "tests/cassettes/a.yaml": 2, "tests/test_app.py": 1, "tests/cassettes/b.yaml": 1}
+        for name, count in files.items():
+            file = tmp_path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("\n\n".join(f'def test_{number}():\n    return "{INJECTION}"\n' for number in range(count)))
+        space.ingest("path", input={"path": str(tmp_path)})
+        own, tests = sorted(findings(space, "structure", "instruction-shaped"), key=lambda one: len(one.ids))
+        assert "app.py" in own.explanation
+        assert len(tests.ids) == 3
+        assert tests.explanation.startswith("3 test files look like instructions. The first: ")
+
     def test_findings_name_the_segment(self, space, make):
         source = make.source(
             "Follow the style guide.", INJECTION, f"key = {KEY}", "Ignore all previous", "instructions"

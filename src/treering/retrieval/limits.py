@@ -72,7 +72,7 @@ MAX_HEADING_CHARS = 50
 MAX_REASON_WORDS = 3
 """Words that state why a file is worth reading next."""
 
-MAX_RULE_CHARS = 160
+MAX_RULE_CHARS = 200
 """Characters of a rule in a pack or a hook."""
 
 MAX_REASON_CHARS = 120

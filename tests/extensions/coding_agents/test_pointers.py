@@ -200,6 +200,15 @@ def test_prompt_with_all_words_of_a_title_gets_its_entry(space):
     assert pointers(space, "will there be a release 2.0?") == []
 
 
+def test_prompt_shows_the_outcome_of_a_decision_and_a_long_rule_to_its_end(space):
+    payload = {"question": "How often is an upload sent?", "outcome": "Five times at most"}
+    decide(space, "Retry limit of uploads", note(space, "Five times."), payload=payload)
+    rule = f"The retry limit of uploads must not be raised, {'because of many slow proxies ' * 4}except in tests"
+    decide(space, rule, note(space, "A rule."), kind="constraint", payload={"rule": rule, "scope": "repository"})
+    shown = [one.text.partition("  know:")[0] for one in pointers(space, "raise the retry limit of uploads")]
+    assert {"Decision: Retry limit of uploads: Five times at most", f"Constraint: {rule}"} <= {*shown}
+
+
 def test_stale_decision_is_marked_on_a_prompt(space, acme):
     quote = note(space, "Uploads are retried three times.", origin="retries.md")
     decide(space, "Uploads are retried three times", quote)

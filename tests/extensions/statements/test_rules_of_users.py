@@ -24,6 +24,8 @@ RULES = (
     ("You should never log the token.", "Never log the token"),
     ("Don't raise bare Exception, use a subclass of TransportError instead.", "Don't raise bare Exception, use"),
     ("- Never write to stdout from the server", "Never write to stdout"),
+    ("Always limit lines to 100 characters.", "Always limit lines to 100"),
+    ("Never use HTTP 302, use 303.", "Never use HTTP 302"),
     ("No pull request must change more than one package.", "No pull request must change"),
 )
 NO_RULES = (
@@ -50,6 +52,13 @@ NO_RULES = (
     '"Never use eval" is what the linter prints.',
     'The docs say "always close the client".',
     "> Never use print here.",
+    "Actually don't skip tests 4 and 5",
+    "No, don't use step 3 of the plan.",
+    "Don't use option B, use option A instead.",
+    "Never use the second option.",
+    "Don't merge #41 and #42, use a new one.",
+    "Actually don't use steps four and five",
+    "Never push anything in this pull request.",
     "Add a test for it, don't touch the rest.",
 )
 

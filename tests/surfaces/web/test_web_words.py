@@ -217,6 +217,16 @@ def test_the_command_of_a_graph_uses_only_what_the_help_lists_and_runs(tmp_path,
         assert all(word in helped for word in words if word.startswith("--")), words
 
 
+def test_health_shows_the_values_of_contested_statements(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        for value in ("8080", "9090"):
+            payload = {"subject": "api", "predicate": "port", "value": value}
+            decide(space, "The port of the API", kind="fact", payload=payload)
+    with running(tmp_path) as client:
+        text = shown(client, "/web/health")
+    assert all(f"api port {value}" in text for value in ("8080", "9090"))
+
+
 def test_a_graph_without_a_question_begins_with_what_matters_most(tmp_path):
     with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
         where = note(space, "# Ports\n\nThe port is 8080.", origin="docs/ports.md", title="Ports")

@@ -13,10 +13,11 @@ from pydantic import Field
 
 from treering.core.characters import named, one_line
 from treering.core.evidence import Segment, find_lines
-from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
+from treering.core.objects import Constraint, Decision, Knowledge, Preference, WorkItem, title_of
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
 from treering.extensions.checks.change import Belief, BranchChange, RestingLines, states
+from treering.extensions.checks.forbidden import Forbidden, forbidden_by
 from treering.extensions.checks.removed_names import (
     HISTORY,
     NAMED_CODE,
@@ -50,6 +51,7 @@ RULES: Mapping[str, tuple[Level, str]] = {
     "stale-knowledge": ("warning", "Other knowledge cites lines that the change removes."),
     "partly-changed": ("warning", "Part of the evidence for a belief is removed."),
     "contested": ("warning", "The change contradicts a belief."),
+    "broken-rule": ("warning", "An added line contains what a rule forbids."),
     "stale-document": ("warning", "A document mentions a file or a definition that the change removes."),
     "rotten-page": ("warning", "A wiki page cites lines that the change removes."),
     "withdrawn": ("note", "The change itself marks a decision as no longer in force."),
@@ -182,12 +184,14 @@ def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFind
         *_stale(checked),
         *_contested(checked),
         *_edited_on_both_sides(checked),
+        *_broken(checked),
         *_named_and_gone(checked),
         *pages,
         *_closes(checked),
     ]
+    broken = {(one.id, one.title) for one in findings if one.rule == "broken-rule"}
     governing = sorted(_governing(checked), key=lambda one: (one[0], _order(one[1])))
-    notes = [one for _, one in governing[:_MOST_NOTES]]
+    notes = [one for _, one in governing if (one.id, one.title) not in broken][:_MOST_NOTES]
     found = sorted({_key(one): one for one in findings}.values(), key=_order) + notes
     waiting = {belief.id for belief in checked.beliefs if not belief.record and is_unconfirmed(belief.item)}
     return [_unconfirmed(one) if one.id and one.id in waiting else one for one in found]
@@ -389,6 +393,50 @@ def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tupl
     if what in names:
         return names[what], 1
     return checked.gone.get(what) or what, 1
+
+
+def _broken(checked: Checked) -> Iterator[CheckFinding]:
+    """Yield the first line of each file that the change adds although a rule forbids a name in it.
+
+    Lines that only move, within the file or to another one, do not count.
+    """
+    current = (one for one in checked.beliefs if one.item.id not in checked.lost and one.item.status != "stale")
+    forbidding = [(belief, one) for belief in current for one in forbidden_by(_rule_text(belief.item))]
+    if forbidding:
+        checked.change.read(blob for one in checked.change.files for blob in (one.old, one.new))
+    for belief, forbidden in forbidding:
+        scope = getattr(belief.item.payload, "scope", "")
+        inside = [one for one in checked.change.files if one.new and _applies(scope, one.change.path)]
+        for path, number, line in _added_names(checked.change, inside, forbidden):
+            reason = f"The rule forbids {named(forbidden.name)}, but the change adds {_quoted(line)}."
+            own = belief.record and _edit(belief.record, _own_line(checked, belief))
+            show = f"treering show {_titled(belief.item)}" if belief.id else own
+            yield finding("broken-rule", (path, number), belief.item.title, reason, show, belief.id)
+
+
+def _rule_text(item: Knowledge) -> str:
+    match item.payload:
+        case Constraint(rule=rule):
+            return rule
+        case Preference(statement=statement):
+            return statement
+        case _:
+            return ""
+
+
+def _added_names(
+    change: BranchChange, files: Sequence[TouchedFile], forbidden: Forbidden
+) -> Iterator[tuple[str, int, str]]:
+    """Yield the first added line with a name of each file that has more of them than before, if all files have."""
+    before = {one: forbidden.lines_in(one.change.before, change.text(one.old) or "") for one in change.files if one.old}
+    after = {one: forbidden.lines_in(one.change.path, change.text(one.new) or "") for one in files}
+    if sum(map(len, after.values())) <= sum(map(len, before.values())):
+        return
+    for file, numbers in after.items():
+        added = dict(_added(change, file))
+        new = [number for number in numbers if number in added]
+        if new and len(numbers) > len(before.get(file, ())):
+            yield file.change.path, new[0], added[new[0]]
 
 
 def _governing(checked: Checked) -> Iterator[tuple[int, CheckFinding]]:

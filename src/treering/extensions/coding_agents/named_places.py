@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
 from treering.core.scope import ROOT
-from treering.ports.passages import PassageRequest, Reach
+from treering.ports.passages import PassageHead, PassageRequest, Reach
 from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
 from treering.retrieval.index.code_places import CODE, role_of
@@ -49,8 +49,10 @@ _OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
 _CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
-_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:[./][\w-]+)+|\w+(?=\())")
-"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `retry(`."""
+_NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:(?:[./]|::)[\w-]+)+|\w+(?=\())")
+"""Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `Args::parse`, `retry(`."""
+_CAPITALIZED = re.compile(r"(?:\b[a-z]\S*|[,;)]) [`'\"]?([A-Z][a-z]\w+)\b(?! [A-Z])")
+"""A capitalized word within a sentence, which may be the name of a class: `the Timeout config`, not `Night Watch`."""
 _NUMBER = re.compile(r"[\d./-]+")
 
 
@@ -125,23 +127,35 @@ def names_file(text: str) -> bool:
     return _MENTION.search(text) is not None
 
 
-def definitions_of(call: Call, names: Iterable[str]) -> list[NamedPlace]:
-    """Find the definitions of names, in code and in tests, or else the only places that contain a name.
+def definitions_of(call: Call, text: str) -> list[NamedPlace]:
+    """Find the definitions of the names in a text, in code and in tests, or else the only places that contain a name.
 
-    A plain word such as `run()` is no name, because many files may define it or mean something else.
+    A plain word such as `run()` is no name, because many files may define it or mean something else. A capitalized
+    word is one if a file of code defines it at the top.
     """
-    symbols = (name.replace("::", ".") for name in dict.fromkeys(names) if "." in name or _IS_SYMBOL.search(name))
-    wanted = [*islice(symbols, _MAX_NAMES)]
+    names = (name.replace("::", ".") for name in names_in(text))
+    symbols = [*islice((name for name in dict.fromkeys(names) if "." in name or _IS_SYMBOL.search(name)), _MAX_NAMES)]
+    wanted = [*dict.fromkeys((*symbols, *islice(_CAPITALIZED.findall(text), _MAX_NAMES)))]
     if not wanted:
         return []
-    defining, containing = _sources_defining(call, wanted), _sources_containing(call, wanted)
-    few = {name: ids for name in wanted if len(ids := defining.get(name) or containing.get(name, {})) <= _MAX_SAME_NAME}
-    sources = {one.id: one for one in read_sources(call, (one for ids in few.values() for one in ids))}
-    candidates = [(name, sources[one]) for name, ids in few.items() for one in ids if one in sources]
+    defining, containing = _sources_defining(call, wanted), _sources_containing(call, symbols)
+    files = {name: defining.get(name) or containing.get(name, {}) for name in wanted}
+    read = {
+        name: ids for name, ids in files.items() if len(ids) <= (_MAX_CONTAINING if "." in name else _MAX_SAME_NAME)
+    }
+    sources = {one.id: one for one in read_sources(call, (one for ids in read.values() for one in ids))}
+    find = {name: _qualified if name in defining else _containing for name in read}
+    candidates = [[find[name](sources[one], name) for one in ids if one in sources] for name, ids in read.items()]
     places = [
-        _qualified(source, name) if name in defining else _containing(source, name) for name, source in candidates
+        [place for place in those if place and (name in symbols or _is_class(place, name))]
+        for name, those in zip(read, candidates, strict=True)
     ]
-    return [place for place in places if place]
+    return [place for those in places if len(those) <= _MAX_SAME_NAME for place in those]
+
+
+def _is_class(place: NamedPlace, name: str) -> bool:
+    """Return whether a place in code, not in tests, defines a name outside of other definitions."""
+    return place.symbol == name and role_of(place.source) == CODE
 
 
 def is_comment(line: str) -> bool:
@@ -172,15 +186,15 @@ def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None
 
 
 def _sources_defining(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:
-    """Return by name the ids of the files that define it."""
+    """Return by name the ids of the files that define it, code if any does."""
     indexed = {last_name(family, name): name for name in names for family in CODE_FAMILIES}
     (passages,) = call.engine.index.passages.read([PassageRequest((), _REACH, named=tuple(indexed))])
-    ids: dict[str, dict[str, None]] = {}
+    heads: dict[str, list[PassageHead]] = {}
     for index_name, name in indexed.items():
-        for head in (passages.heads.get(key) for key in passages.named.get(index_name, ())):
-            if head:
-                ids.setdefault(name, {})[head.object_id] = None
-    return ids
+        defining = (passages.heads.get(key) for key in passages.named.get(index_name, ()))
+        heads.setdefault(name, []).extend(head for head in defining if head)
+    code = {name: [head for head in those if head.place_role == CODE] or those for name, those in heads.items()}
+    return {name: {head.object_id: None for head in those} for name, those in code.items() if those}
 
 
 def _sources_containing(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:

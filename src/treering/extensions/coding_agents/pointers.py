@@ -32,7 +32,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 from treering.verbs.query.branch_edits import edited_on_branch
-from treering.verbs.query.brief import repository_of
+from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
@@ -137,7 +137,7 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     known = [*cited, *(one for one in known if one.key not in {line.key for line in cited})]
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
-    defined = [*definitions_of(call, names_in(named.rest)), *option_places(call, named.rest)] if is_short else []
+    defined = [*definitions_of(call, named.rest), *option_places(call, named.rest)] if is_short else []
     found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
     lines = _hit_lines(call, found_files, subject)
     return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
@@ -273,7 +273,9 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
             continue
         status = "stale" if _is_stale(hit) else hit.status
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
-        text = f"{hit.kind.capitalize()}: {one_line(hit.title, most=limits.MAX_POINTER_CHARS)}"
+        item = space.engine.ledger.get(hit.object_id)
+        statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
+        text = f"{hit.kind.capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
         marked = f"{text} ({state})" if state else text
         yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
 

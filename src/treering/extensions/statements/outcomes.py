@@ -46,6 +46,8 @@ def _outcome(sentence: str, *, after_correction: bool) -> Outcome | None:
 
 def _rule(sentence: str, *, after_correction: bool) -> str:
     """Return the rule that a sentence sets, or an empty text."""
+    if _OF_ONE_TASK.search(sentence):
+        return ""
     if match := _ALWAYS.match(sentence) or _FROM_NOW_ON.match(sentence):
         return _sentence_case(sentence[match.start("rule") :])
     match = _NORM.match(sentence) or _PROHIBITION.match(sentence)
@@ -158,3 +160,17 @@ _ONCE = re.compile(
     re.IGNORECASE,
 )
 """Words of a request that ends with its task."""
+_ITEM = (
+    r"(?:approach(?:es)?|attempt|case|chapter|choice|comment|commit|file|finding|function|issue|item|line|option|part"
+    r"|phase|point|pr|question|request|row|section|step|suggestion|task|test|ticket)s?"
+)
+_NUMBER = r"(?:one|two|three|four|five|six)"
+_OF_ONE_TASK = re.compile(
+    rf"#\d|\b{_ITEM} (?:\d|(?-i:[A-D])\b|{_NUMBER}\b\W*(?:(?:and|or|to)\b|$))"
+    rf"|\bthe (?:first|second|third|last|previous|other) (?:(?:{_NUMBER}|few) )?"
+    r"(?:approach|attempt|one|option|point|question|step|suggestion)s?\b"
+    r"|\b(?:for now|this time|(?:for|in|of|on|to|with) this "
+    r"(?:branch|case|change|commit|issue|pr|pull request|round|session|step|task|ticket))\b",
+    re.IGNORECASE,
+)
+"""Items of a list or of the conversation, as in `Don't skip tests 4 and 5`, which no rule is about."""

@@ -90,7 +90,7 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "lint": (
         ("look for broken references and drifted knowledge", "treering lint"),
-        ("fail in CI if there are errors", "treering lint --strict"),
+        ("fail in CI if there are errors or stale statements", "treering lint --strict"),
         ("see the repairs, then apply them", "treering lint repair && treering lint repair --apply"),
         ("verify the audit log; who changed this", "treering lint audit know:01k…"),
         ("rebuild the indexes", "treering lint reindex --apply"),

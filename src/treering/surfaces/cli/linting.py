@@ -41,7 +41,7 @@ def has_errors(report: Report) -> bool:
     """Return whether `lint --strict` fails because of a report."""
     match report:
         case LintReport(findings=findings):
-            return any(finding.severity == "error" for finding in findings)
+            return any(one.severity == "error" or (one.rule == "stale" and not one.after_merge) for one in findings)
         case RepairReport(repairs=repairs):
             return any(repair.outcome == "failed" for repair in repairs)
         case ReindexReport(differences=differences, rebuilt=rebuilt):

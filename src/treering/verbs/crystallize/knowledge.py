@@ -36,7 +36,11 @@ from treering.verbs.scoped_ledger import whole
 _MIN_LIKENESS = 0.6
 """The share of their words that two statements have in common to be shown as possible duplicates."""
 _DUPLICATE_CANDIDATES = 5
+_MIN_LIKENESS_OF_OPPOSITES = 0.8
+"""The same for titles of which one denies the other."""
 _DENIAL = re.compile(r"\b(?:not?|never|without|cannot)\b|n[’']t\b", re.IGNORECASE)
+_DO_NOT = re.compile(r"\b(?:do(?:es)?|did)(?= not\b|n[’']t\b)|\b(?:always|please)\b", re.IGNORECASE)
+"""Words that a denial of a title adds or replaces: `Do not use X`, `Always use X`."""
 _CURRENT = frozenset({"candidate", "active", "contested"})
 _REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
 """Fields that may differ between knowledge with the same statement."""
@@ -63,7 +67,10 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         mode="knowledge",
         possible_duplicates=possible_duplicates(call, item),
         evidence=evidence,
-        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
+        warnings=(
+            *behind_warning(call.engine.index.upkeep.behind().waiting),
+            *(_OPPOSITE.format(named(one.title), one.id) for one in _opposites(call, item)),
+        ),
     )
 
 
@@ -78,6 +85,21 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     same = [one for one in others if one.status in _CURRENT and one.statement_key() == item.statement_key()]
     alike = [one for one in others if one not in same and _likeness(words, text_of(one)) >= _MIN_LIKENESS]
     return tuple(one.id for one in (*same, *alike))
+
+
+_OPPOSITE = "This may be the opposite of {} ({}). Archive the wrong one, or replace it."
+
+
+def _opposites(call: Call, item: Knowledge) -> list[Knowledge]:
+    """Return the current knowledge of the same kind whose title differs from one by a denial."""
+    known = [one for one in _with_same_words(call, item.kind, item.title) if one.status in _CURRENT]
+    denying = [one for one in known if _denies(one.title) != _denies(item.title)]
+    words = set(_plain_words(item.title))
+    return [one for one in denying if _shared_part(words, set(_plain_words(one.title))) >= _MIN_LIKENESS_OF_OPPOSITES]
+
+
+def _plain_words(title: str) -> list[str]:
+    return normalise_text(_DENIAL.sub(" ", _DO_NOT.sub(" ", title))).split()
 
 
 def is_recorded(call: Call, item: Knowledge, text: str) -> bool:
@@ -383,7 +405,10 @@ def _objects_in(call: Call, child: str) -> list[Object]:
 
 
 def _likeness(one: str, other: str) -> float:
-    words, others = set(normalise_text(one).split()), set(normalise_text(other).split())
+    return _shared_part(set(normalise_text(one).split()), set(normalise_text(other).split()))
+
+
+def _shared_part(words: set[str], others: set[str]) -> float:
     return len(words & others) / len(words | others) if words or others else 0.0
 
 

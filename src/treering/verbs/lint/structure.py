@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import named
+from treering.core.counting import counted_things
 from treering.core.evidence import any_place_holds, place_in, segment_hash
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, RemoveLink, Transition, Update
@@ -11,6 +12,7 @@ from treering.core.scope import ROOT, is_within
 from treering.core.screening import PIECE_GAP, instruction_flags
 from treering.core.secrets.redaction import redact
 from treering.core.writing.integrity import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
+from treering.retrieval.index.code_places import role_of
 from treering.retrieval.index.passages import passages_of
 from treering.verbs.lint.same_files import SAME_FILE, same_files
 from treering.verbs.lint.survey import EVERY_TYPE, ObjectRule, Problem, Rule, SpaceRule, Survey
@@ -155,12 +157,17 @@ def secrets_at_rest(item: Object, _seen: Survey) -> Iterator[Problem]:
 
 
 def instruction_shaped_texts(item: Object, _seen: Survey) -> Iterator[Problem]:
-    """Report texts shaped like instructions to a model."""
-    for place, flags in _found_in(item, instruction_flags):
+    """Report texts shaped like instructions to a model; all test files are one finding."""
+    places = [*_found_in(item, instruction_flags)]
+    if places:
+        place, title, others = places[0][0], title_of(item), len(places) - 1
+        where = place if place.startswith(title) else f"{named(title)} at {place}"
+        like = f" and {counted_things(others, 'other place')} look like" if others else " looks like"
+        flags = ", ".join(dict.fromkeys(flag for _, each in places for flag in each))
         yield Problem(
             ids=(item.id,),
-            explanation=f"{named(title_of(item))} at {place} looks like instructions ({', '.join(flags)}); "
-            "it is shown as data only.",
+            explanation=f"{where}{like} instructions ({flags}), shown as data only.",
+            group="test files look like instructions" if isinstance(item, Source) and role_of(item) == "test" else "",
         )
 
 

@@ -55,6 +55,8 @@ class Problem(NamedTuple):
     fix: tuple[Operation, ...] = ()
     fix_summary: str = ""
     after_merge: bool = False
+    group: str = ""
+    """What several objects have in common, such as "test files …": their problems are one finding."""
 
 
 @dataclass
@@ -245,19 +247,36 @@ def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -
     `whole_space`: read all objects, to find any that was altered.
     """
     types = EVERY_TYPE if whole_space else {one for rule in rules.values() for one in rule.types}
-    findings: dict[str, list[Finding]] = {name: [] for name in rules}
+    problems: dict[str, list[Problem]] = {name: [] for name in rules}
     about_objects = [(name, rule) for name, rule in rules.items() if isinstance(rule, ObjectRule)]
     for item in chain.from_iterable(seen.batches(types, whole=whole_space) if types else ()):
         for name, rule in about_objects:
             if item.type in rule.types:
-                findings[name] += (_finding(name, rule, one) for one in rule.find(item, seen))
+                problems[name] += rule.find(item, seen)
+    findings: list[Finding] = []
     for name, each in rules.items():
-        if isinstance(each, SpaceRule):
-            findings[name] += (_finding(name, each, one) for one in each.find(seen))
-        elif isinstance(each, LintRule):
-            findings[name] += each.find(seen)
-    return [*chain.from_iterable(findings.values())]
+        if isinstance(each, LintRule):
+            findings += each.find(seen)
+        else:
+            reported = each.find(seen) if isinstance(each, SpaceRule) else _grouped(problems[name])
+            findings += (_finding(name, each, one) for one in reported)
+    return findings
+
+
+def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems, those of a group as one with the explanation of the first."""
+    groups: dict[str, list[Problem]] = defaultdict(list)
+    for one in problems:
+        if one.group:
+            groups[one.group].append(one)
+        else:
+            yield one
+    for group, (first, *others) in groups.items():
+        ids = tuple(dict.fromkeys(chain(first.ids, *(one.ids for one in others))))
+        explanation = f"{len(others) + 1} {group}. The first: {first.explanation}" if others else first.explanation
+        yield first._replace(ids=ids, explanation=explanation)
 
 
 def _finding(name: str, rule: ObjectRule | SpaceRule, one: Problem) -> Finding:
-    return Finding(rule=name, severity=rule.severity, **one._asdict())
+    fields = {field: value for field, value in one._asdict().items() if field != "group"}
+    return Finding(rule=name, severity=rule.severity, **fields)

@@ -7,10 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.canonical import Instant
+from treering.core.characters import one_line
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.policy import CURRENT, is_over
 from treering.ports.ledger import Altered, Selection, head_of
+from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.read_reports import altered_warnings
@@ -20,6 +22,7 @@ from treering.verbs.trees import notes_of_objects
 
 _MAX_SCOPES = 200
 _MAX_WAITING = 100
+_MAX_STATEMENT_CHARS = 200
 _MAY_EXPIRE = ("active", "contested")
 
 
@@ -97,6 +100,8 @@ class ListedObject(Value):
     """Whether it is current."""
     note: str = ""
     """Why it is not current in the requested tree."""
+    statement: str = ""
+    """What contested knowledge states, on one line."""
 
 
 class ObjectList(Value):
@@ -143,12 +148,19 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
                 updated_at=item.updated_at,
                 current=item.status in CURRENT[item.type] and not is_over(item, now=now) and item.id not in notes,
                 note=notes.get(item.id, ""),
+                statement=_statement(item),
             )
             for item in shown
         ),
         more=len(matching) > len(shown),
         warnings=altered_warnings(altered),
     )
+
+
+def _statement(item: Object) -> str:
+    if not isinstance(item, Knowledge) or item.status != "contested":
+        return ""
+    return one_line(passages_of(item)[0].text, most=_MAX_STATEMENT_CHARS)
 
 
 def _stale(

@@ -183,7 +183,7 @@ def lint(
     limit: Annotated[int | None, Option("--limit", metavar="N", help="At most this many findings.")] = None,
     apply: Annotated[bool, Option("--apply", help="Apply the repairs, or rebuild the index.")] = False,
     wait: Annotated[bool, Option("--wait", help="For reindex: also embed everything that is pending.")] = False,
-    strict: Annotated[bool, Option("--strict", help="Exit with 1 if there are errors.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 if there are errors or stale statements.")] = False,
 ) -> None:
     """Find and repair drift.
 

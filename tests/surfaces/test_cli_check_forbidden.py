@@ -1,0 +1,117 @@
+"""`treering check` reports added code with a name that a recorded rule forbids."""
+
+import pytest
+
+from treering.extensions.checks.forbidden import forbidden_by
+
+RULES = """\
+# Rules
+
+- Never call `print()` in src.
+- Use httpx instead of requests in tests.
+- Never use `unsafe` without a comment.
+"""
+FILES = {
+    "AGENTS.md": RULES,
+    "src/app.py": "def start():\n    return 1\n",
+    "src/old.py": "def report():\n    print(1)\n",
+    "tests/test_app.py": "def test_start():\n    assert True\n",
+}
+
+
+@pytest.fixture
+def shop(stage):
+    """A repository with rules."""
+    stage.commit(FILES)
+    return stage
+
+
+def broken(shop):
+    found = shop.run("check", "--json", "--base", "HEAD~1").data["findings"]
+    return [(one["path"], one["line"], one["title"]) for one in found if one["rule"] == "broken-rule"]
+
+
+def test_check_reports_added_lines_that_a_rule_forbids(shop):
+    shop.commit(
+        {
+            "src/app.py": "def start():\n    print(2)\n    print(3)\n    return 1\n",
+            "tests/test_app.py": "import requests\n\n\ndef test_start():\n    print(requests)\n",
+        }
+    )
+    assert broken(shop) == [
+        ("src/app.py", 2, "Never call `print()` in src."),
+        ("tests/test_app.py", 1, "Use httpx instead of requests in tests."),
+    ]
+    out = shop.run("check", "--base", "HEAD~1").out
+    assert "src/app.py:2: check: broken-rule: Never call `print()` in src.\n" in out
+    assert "The rule forbids 'print()', but the change adds 'print(2)'.\n    $EDITOR +1 AGENTS.md" in out
+    assert "governs: Never call" not in out
+
+
+def test_check_ignores_moved_lines_comments_and_other_places(shop):
+    shop.commit(
+        {
+            "src/old.py": "",
+            "src/new.py": "def report():\n    print(1)\n",
+            "src/app.py": "import requests\n\ndef start():\n    # no print() here\n    console.print(2)\n",
+            "docs/usage.md": "Call `print()`.\n",
+        }
+    )
+    assert broken(shop) == []
+
+
+def test_broken_rule_can_fail_the_check(shop):
+    shop.commit({"src/app.py": "print(2)\n"})
+    assert shop.run("check", "--base", "HEAD~1").code == 0
+    assert shop.run("check", "--base", "HEAD~1", "--fail-on", "broken-rule").code == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "path"),
+    [
+        ("Never import trio directly; use anyio.", "import trio", "src/a.py"),
+        ("In tests, never use `time.sleep`.", "    time.sleep(1)", "tests/test_a.py"),
+        ("Code in celery/worker must not import Django.", "from django.conf import settings", "celery/worker/a.py"),
+        ("Use `monkeypatch` fixture over `unittest.mock`", "from unittest import mock", "tests/test_a.py"),
+        ("Use `tmp_path` instead of Python's `tempfile`", "import os, tempfile", "tests/test_a.py"),
+        ("From now on use pathlib instead of os.path.", "    path = os.path.join(a, b)", "src/a.py"),
+        ("Never use unwrap() in src", "    let a = b.take().unwrap();", "src/a.rs"),
+        ("Don't use `console.log`", "console.log(a)", "web/a.ts"),
+        ("You must not use typing.Optional.", "from typing import Any, Optional", "src/a.py"),
+    ],
+)
+def test_line_with_a_forbidden_name_is_found(rule, line, path):
+    assert [one.lines_in(path, line) for one in forbidden_by(rule)] == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "path"),
+    [
+        ("Never import trio directly; use anyio.", "from anyio import trio_backend", "src/a.py"),
+        ("Do not use print() in src", "    self.print(a)", "src/a.py"),
+        ("Do not use print() in src", "def print(a):", "src/a.py"),
+        ("Do not use print() in src", "print(a)", "tests/a.py"),
+        ("Never call print in library code.", "print(a)", "src/a.py"),
+        ("Don't use `console.log`", "// console.log(a)", "web/a.ts"),
+        ("Don't use mocks in tests.", "mocks = 3", "tests/test_a.py"),
+    ],
+)
+def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
+    (forbidden,) = forbidden_by(rule)
+    assert forbidden.lines_in(path, line) == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never use `unsafe` without a comment",
+        "Do not use std::process::exit outside main.rs",
+        "Stop using assert for validation, raise ValueError instead.",
+        "Never delete `config.yaml`",
+        "Never create tags.",
+        "Every fetch has a timeout.",
+        "Use `just test` to run the tests.",
+    ],
+)
+def test_rule_with_a_condition_or_without_a_name_forbids_no_name(rule):
+    assert [*forbidden_by(rule)] == []
