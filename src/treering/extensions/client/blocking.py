@@ -40,6 +40,7 @@ from treering.extensions.client.items.recalling import (
     MemoryQuery,
     RecallScope,
     Who,
+    listed,
     metadata_filter,
     newest_memories,
     reach_of,
@@ -237,13 +238,10 @@ class BlockingMemoryClient:
             where=EVERYTHING,
             now=memory.engine.clock.now(),
         )
-        items = newest_memories(memory.engine, reach)
-        lines = [
-            f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}"
-            f"{f' [{item.mark}]' if item.mark else ''}"
-            for item in items
-        ]
-        shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
+        newest = newest_memories(memory.engine, reach)
+        fitting = lines_within(list(map(_brief_line, map(item_of, newest))), origin=_BRIEF, max_tokens=max_tokens)
+        items = listed(memory.engine, newest[: len(fitting)])
+        shown = lines_within(list(map(_brief_line, items)), origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
     def get_related_memories(
@@ -493,6 +491,11 @@ def _checked(config: MemoryConfig | Mapping[str, Any] | None, given: Given) -> M
     placed = with_place(read, settings)
     check(placed, settings, given)
     return placed
+
+
+def _brief_line(item: MemoryItem) -> str:
+    mark = f" [{item.mark}]" if item.mark else ""
+    return f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}{mark}"
 
 
 def _archive(engine: Engine, memory_id: str) -> bool:

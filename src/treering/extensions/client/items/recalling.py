@@ -241,7 +241,7 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        return RetrievedMemories(newest_memories(engine, request.reach, limit=request.limit))
+        return RetrievedMemories(listed(engine, newest_memories(engine, request.reach, limit=request.limit)))
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
     searching = retrieval(
@@ -369,17 +369,23 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(index_text(text).split()))
 
 
-def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[MemoryItem]:
+def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[Source]:
     """Return the memories in reach, newest first, of the memories that were stored last."""
-    wanted = min(limit or _ENOUGH_LISTED, engine.index.passages.count(reach))
-    visible: dict[str, Source] = {}
+    enough = limit or _ENOUGH_LISTED
+    visible: list[Source] = []
     for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
-        visible = {one.id: one for one in _newest(engine, reach, most).values() if is_visible(one, reach)}
-        if len(visible) >= wanted:
+        visible = [one for one in _newest(engine, reach, most).values() if is_visible(one, reach)]
+        if len(visible) >= enough or len(visible) >= engine.index.passages.count(reach):
             break
-    items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
-    memories = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
-    return _marked(engine, items, replaced_memories(engine, memories, compared=len(memories)))
+    return sorted(visible, key=lambda one: item_of(one).timestamp, reverse=True)[:limit]
+
+
+def listed(engine: Engine, sources: Sequence[Source]) -> list[MemoryItem]:
+    """Return memories that are listed without a query, in order, and marked if another of them replaced them."""
+    memories = [FoundMemory(one, content_of(one), 1.0, 1.0) for one in sources]
+    return _marked(
+        engine, [item_of(one) for one in sources], replaced_memories(engine, memories, compared=len(memories))
+    )
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -404,14 +410,12 @@ def _unrelated(
     most: int = _MOST_UNRELATED,
 ) -> list[FoundMemory]:
     """Return other memories in reach than the related ones: those nearest to a query, newest first."""
-    count = engine.index.passages.count(reach)
-    if count <= sum(len(passages_of(one.source)) for one in related):
-        return []
-    cosines = _cosines(engine, question, reach, limit=min(count, most))
+    cosines = _cosines(engine, question, reach, limit=most)
     known = {one.source.id for one in related}
     sources = read_sources(engine, [identity for identity in cosines if identity not in known])
-    if len(cosines.keys() | known) < min(count, most):
-        sources = _newest(engine, reach, most) | sources  # some have no vector yet
+    # Counting takes longer than a search among thousands, and is only needed if some have no vector yet.
+    if len(cosines) < most and len(cosines.keys() | known) < min(engine.index.passages.count(reach), most):
+        sources = _newest(engine, reach, most) | sources
     visible = (
         one
         for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)

@@ -1,13 +1,21 @@
 """Memories that later ones replaced: named by the host, stored under the same key, or contradicted by their text."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, UNKNOWN_AGENT, USER
 from treering.extensions.client.items.weighing import FoundMemory
 from treering.extensions.statements.ledger import StatementLedger
+from treering.extensions.statements.pairs import (
+    announces_change,
+    differing,
+    have_same_attribute,
+    is_done,
+    may_change,
+)
 from treering.extensions.statements.reading import statements_of
-from treering.extensions.statements.statement import SaidMessage
+from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.ports.ledger import Head, Ledger, ObjectRequest
 from treering.verbs.engine import Engine
 
@@ -19,6 +27,8 @@ MAX_OTHERS = 20
 """Memories below the threshold whose texts are compared, too: the nearest to the query."""
 MAX_STEPS = 20
 """Replacements of replacements that are followed."""
+_REPLACING = frozenset({"succeeds", "handover"})
+"""Cues with which a statement replaces an earlier one, besides those that announce a change."""
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
 
 
@@ -81,16 +91,36 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
             groups.setdefault(_owner(one.metadata), []).append(one)
     for (speaker, *_), group in groups.items():
         ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
-        said = (
-            SaidMessage(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
-            for at, one in enumerate(ordered)
-        )
-        ledger = StatementLedger.of(statement for one in said for statement in statements_of(one))
+        ledger = StatementLedger()
+        for at, one in enumerate(ordered):
+            for statement in _read(engine, speaker, one):
+                _add(ledger, replace(statement, message=at))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
             if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
                 later[one.source.id] = ordered[replaced.relation.source.message].source.id
     return later
+
+
+def _read(engine: Engine, speaker: str, memory: FoundMemory) -> Sequence[Statement]:
+    """Return the statements of a memory. Without its place among others, so that they are read from a cache."""
+    return statements_of(SaidMessage(0, speaker, memory.text, engine.time_zone.local(memory.source.captured_at)))
+
+
+def _add(ledger: StatementLedger, statement: Statement) -> None:
+    """Add the next statement, and compare it only if it may replace another for sure, as a comparison takes long."""
+    comparison = ledger.compare(statement)
+    if any(_may_replace(comparison.new, old) for old in comparison.candidates):
+        ledger.add(statement)
+    else:
+        ledger.append(comparison.new)
+
+
+def _may_replace(new: Statement, old: Statement) -> bool:
+    """Return whether a statement may replace an earlier one for sure: by its words, or because not both can be true."""
+    tells = new.force != "asserted" or announces_change(new) or not new.cues.isdisjoint(_REPLACING) or is_done(new, old)
+    are_exclusive = new.positive != old.positive or have_same_attribute(new, old) or bool(differing(new, old))
+    return (tells or (new.author == old.author and are_exclusive)) and may_change(new, old)
 
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, ...]:
