@@ -45,6 +45,7 @@ from treering.extensions.client.items.recalling import (
     newest_memories,
     reach_of,
     recall,
+    wanted_keys,
 )
 from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of
 from treering.extensions.client.opening import OpenMemory, check, open_memory
@@ -199,18 +200,20 @@ class BlockingMemoryClient:
             scope=scope,
             session_id=session_text(session_id),
             who=self._who,
-            where=metadata_filter(filters),
             now=memory.engine.clock.now(),
         )
+        where = metadata_filter(filters)
         ttl, max_age = self.config.session_ttl, settings.max_age_seconds
         request = MemoryQuery(
             query=query,
             limit=self._limit(top_k, agent),
-            reach=reach_at(ages=Ages(ttl, max_age)),
+            reach=reach_at(ages=Ages(ttl, max_age), where=where),
             older={
-                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl))}),
-                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age))}),
+                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl), where=where)}),
+                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age), where=where)}),
             },
+            unfiltered=reach_at(ages=Ages(), where=EVERYTHING),
+            keys=wanted_keys(filters),
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,
             priorities=agent.priorities if agent else (),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
+from treering.core.errors import nearest as nearest_name
 from treering.core.filters import (
     EVERYTHING,
     FIELDS,
@@ -104,6 +105,12 @@ def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
     check_type(filters, Mapping | None, name="filters", expected="a dictionary", hint="Give such as {'topic': 'bees'}.")
     by_field = {f"{METADATA}{known_name(str(key))}": _operand(str(key), one) for key, one in (filters or {}).items()}
     return _over_lists(parse_filter(by_field))
+
+
+def wanted_keys(filters: Mapping[str, Any] | None) -> dict[str, Filter]:
+    """Return the metadata keys that memories need for some filters, each with the filter for memories that have it."""
+    wanted = [key for key, one in (filters or {}).items() if one is not None and one != {"exists": False}]
+    return {str(key): metadata_filter({str(key): {"exists": True}}) for key in wanted}
 
 
 def _over_lists(where: Filter) -> Filter:
@@ -231,6 +238,10 @@ class MemoryQuery:
     no_reranker: str = NO_RERANKER
     older: Mapping[str, Reach] = field(default_factory=dict)
     """By name of a setting that limits the age, the reach without that limit."""
+    unfiltered: Reach | None = None
+    """The reach without filters and limits of the age."""
+    keys: Mapping[str, Filter] = field(default_factory=dict)
+    """By metadata key that the filters require, the filter for memories that have it."""
 
     @property
     def wants_unrelated(self) -> bool:
@@ -241,7 +252,8 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        return RetrievedMemories(listed(engine, newest_memories(engine, request.reach, limit=request.limit)))
+        newest = listed(engine, newest_memories(engine, request.reach, limit=request.limit))
+        return RetrievedMemories(newest, trace={"warnings": [] if newest else [*_unknown_keys(engine, request)]})
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
     searching = retrieval(
@@ -282,6 +294,8 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     session = request.reach.scope
     if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
         trace["warnings"].append("No memory is stored in this session.")
+    if not items:
+        trace["warnings"] += _unknown_keys(engine, request)
     for setting, hidden in _hidden_by_age(engine, request) if len(items) < request.limit else ():
         trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
         trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")
@@ -349,6 +363,17 @@ def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, in
     for setting, reach in asked.older.items():
         if (hidden := passages.count(reach) - shown) > 0:
             yield setting, hidden
+
+
+def _unknown_keys(engine: Engine, asked: MemoryQuery) -> Iterator[str]:
+    """Yield a warning for each metadata key of the filters that no memory has, if there are memories."""
+    everything = asked.unfiltered
+    for key, having in asked.keys.items() if everything else ():
+        with_key = replace(everything, where=And((everything.where, having)))
+        if engine.index.passages.count(with_key):
+            continue
+        if known := {name for one in newest_memories(engine, everything) for name in one.metadata}:
+            yield f"filters: no memory has the metadata key {key!r}. {nearest_name(key, sorted(known - {CONTEXT}))}"
 
 
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
