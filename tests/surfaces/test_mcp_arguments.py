@@ -267,9 +267,8 @@ def test_unknown_mode_is_named_before_unknown_fields(ask):
 @pytest.mark.parametrize("mode", [{}, {"mode": "knowledge"}])
 def test_rule_is_a_name_of_the_kind_of_rules(ask, mode):
     ask("crystallize", kind="rule", rule="Buoys are never moved by hand", **mode)
-    (hit,) = ask("query", mode="search", text="who moves buoys", options={"filter": {"kind": "constraint"}}).data[
-        "hits"
-    ]
+    options = {"filter": {"kind": "constraint"}}
+    (hit,) = ask("query", mode="search", text="who moves buoys", options=options).data["hits"]
     assert hit["title"] == "Buoys are never moved by hand"
     assert "rule" in ask("crystallize", kind="rule", title="x").text
 

@@ -367,8 +367,8 @@ def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, in
 
 def _unknown_keys(engine: Engine, asked: MemoryQuery) -> Iterator[str]:
     """Yield a warning for each metadata key of the filters that no memory has, if there are memories."""
-    everything = asked.unfiltered
-    for key, having in asked.keys.items() if everything else ():
+    everything = asked.unfiltered or asked.reach
+    for key, having in asked.keys.items():
         with_key = replace(everything, where=And((everything.where, having)))
         if engine.index.passages.count(with_key):
             continue
