@@ -264,8 +264,13 @@ def test_unknown_mode_is_named_before_unknown_fields(ask):
     assert (error["message"], error["hint"]) == ("query has no mode 'serch'.", "Did you mean 'search'?")
 
 
-def test_rule_as_a_kind_is_answered_with_the_kind_of_rules(ask):
-    assert ask("crystallize", kind="rule", title="x").data["hint"] == "Did you mean 'constraint'?"
+@pytest.mark.parametrize("mode", [{}, {"mode": "knowledge"}])
+def test_rule_is_a_name_of_the_kind_of_rules(ask, mode):
+    ask("crystallize", kind="rule", rule="Buoys are never moved by hand", **mode)
+    options = {"filter": {"kind": "constraint"}}
+    (hit,) = ask("query", mode="search", text="who moves buoys", options=options).data["hits"]
+    assert hit["title"] == "Buoys are never moved by hand"
+    assert "rule" in ask("crystallize", kind="rule", title="x").text
 
 
 def test_unknown_kind_is_answered_with_all_kinds_nearest_first(ask):

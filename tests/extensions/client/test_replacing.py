@@ -179,3 +179,14 @@ def test_brief_marks_a_replaced_memory_among_many():
         new = client.store("My Spanish class moved to Monday evening")
         lines = client.brief(scope="user", max_tokens=2_000).splitlines()
     assert f"[superseded by {new} " in next(line for line in lines if old in line)
+
+
+@pytest.mark.parametrize("named", ["key", "replaces"])
+def test_memory_replaced_many_times_leads_to_the_current_one(client, named):
+    last = client.store("The weekly sync is in room 0", **({"key": "room"} if named == "key" else {}))
+    for number in range(1, 45):
+        given = {"key": "room"} if named == "key" else {"replaces": last}
+        last = client.store(f"The weekly sync is in room {number}", **given)
+    first, *rest = client.retrieve("weekly sync in room 0", top_k=10)
+    assert first.id == last
+    assert {one.replaced_by for one in rest} == {last}

@@ -576,3 +576,16 @@ def test_erased_text_can_be_stored_as_a_new_statement():
         client.delete(client.store(text), erase=True)
         client.store(text)
         assert client_parts.texts(client.retrieve("alignment of sample 7")) == [text]
+
+
+@pytest.mark.parametrize("query", ["where is the cellar key", ""])
+def test_filter_on_an_unknown_metadata_key_gives_a_warning(client, query):
+    client.store("The cellar key hangs behind the door", {"agent_type": "planner", "topic": "house"})
+    client.catch_up()
+    unknown = client.retrieve(query, filters={"agent_typ": "planner"})
+    assert list(unknown) == []
+    assert unknown.trace["warnings"] == [
+        "filters: no memory has the metadata key 'agent_typ'. Did you mean 'agent_type'?"
+    ]
+    for known in ({"agent_type": "executor"}, {"toppic": None, "topic": "garden"}, {"tool": {"exists": False}}):
+        assert client.retrieve(query, filters=known).trace["warnings"] == []

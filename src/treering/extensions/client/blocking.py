@@ -40,10 +40,12 @@ from treering.extensions.client.items.recalling import (
     MemoryQuery,
     RecallScope,
     Who,
+    listed,
     metadata_filter,
     newest_memories,
     reach_of,
     recall,
+    wanted_keys,
 )
 from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of
 from treering.extensions.client.opening import OpenMemory, check, open_memory
@@ -198,18 +200,20 @@ class BlockingMemoryClient:
             scope=scope,
             session_id=session_text(session_id),
             who=self._who,
-            where=metadata_filter(filters),
             now=memory.engine.clock.now(),
         )
+        where = metadata_filter(filters)
         ttl, max_age = self.config.session_ttl, settings.max_age_seconds
         request = MemoryQuery(
             query=query,
             limit=self._limit(top_k, agent),
-            reach=reach_at(ages=Ages(ttl, max_age)),
+            reach=reach_at(ages=Ages(ttl, max_age), where=where),
             older={
-                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl))}),
-                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age))}),
+                **({} if max_age is None else {"retrieval.max_age_seconds": reach_at(ages=Ages(ttl), where=where)}),
+                **({} if ttl is None else {"session_ttl": reach_at(ages=Ages(None, max_age), where=where)}),
             },
+            unfiltered=reach_at(ages=Ages(), where=EVERYTHING),
+            keys=wanted_keys(filters),
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,
             priorities=agent.priorities if agent else (),
@@ -237,13 +241,10 @@ class BlockingMemoryClient:
             where=EVERYTHING,
             now=memory.engine.clock.now(),
         )
-        items = newest_memories(memory.engine, reach)
-        lines = [
-            f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}"
-            f"{f' [{item.mark}]' if item.mark else ''}"
-            for item in items
-        ]
-        shown = lines_within(lines, origin=_BRIEF, max_tokens=max_tokens)
+        newest = newest_memories(memory.engine, reach)
+        fitting = lines_within(list(map(_brief_line, map(item_of, newest))), origin=_BRIEF, max_tokens=max_tokens)
+        items = listed(memory.engine, newest[: len(fitting)])
+        shown = lines_within(list(map(_brief_line, items)), origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
     def get_related_memories(
@@ -493,6 +494,11 @@ def _checked(config: MemoryConfig | Mapping[str, Any] | None, given: Given) -> M
     placed = with_place(read, settings)
     check(placed, settings, given)
     return placed
+
+
+def _brief_line(item: MemoryItem) -> str:
+    mark = f" [{item.mark}]" if item.mark else ""
+    return f"{item.timestamp:%Y-%m-%d}  {one_line(item.content, most=_MAX_LINE_CHARS)}{mark}"
 
 
 def _archive(engine: Engine, memory_id: str) -> bool:

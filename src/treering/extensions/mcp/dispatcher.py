@@ -44,8 +44,8 @@ _ACTOR_CHARS = 80
 _KIND_CHARS = 80
 _KIND_MODES = ("knowledge", "work_item", "activity", "node")
 """The types of objects that `crystallize` creates."""
-_KINDS_IN_WORDS = {"rule": "constraint"}
-"""The kinds of objects that commands call by another name."""
+_RULE = "rule"
+"""Another name of the kind `constraint`."""
 Reporting = Callable[[str, Envelope], Report]
 """Runs a verb, by its name and the call."""
 LINES_FOR_MODELS = 12
@@ -103,15 +103,14 @@ def _check_names(verb: str, given: Mapping[str, Any], call: Mapping[str, Any]) -
     if verb != "crystallize" or mode or not isinstance(kind, str):
         return
     known = [one for name in _KIND_MODES for one in kinds_of(name)]
-    if kind not in known:
+    if kind not in {*known, _RULE}:
         from difflib import SequenceMatcher  # imported here: rarely needed
 
         kind = kind[:_KIND_CHARS]
-        meant = _KINDS_IN_WORDS.get(kind)
         known.sort(key=lambda one: SequenceMatcher(None, one, kind).ratio(), reverse=True)
         raise InvalidInput(
             f"Unknown kind {kind!r}. Known: {', '.join(known)}.",
-            hint=f"Did you mean {meant!r}?" if meant else nearest(kind, known, otherwise="Use one of the known kinds."),
+            hint=nearest(kind, known, otherwise="Use one of the known kinds."),
             details={"given": kind, "known": known},
         )
 

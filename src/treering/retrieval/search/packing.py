@@ -1,6 +1,7 @@
 """The context pack, and how it is written for a model."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
@@ -284,7 +285,8 @@ _MARKUP_CHARS = 20
 
 def lines_within(lines: Sequence[str], *, origin: str, max_tokens: int) -> tuple[str, ...]:
     """Return the lines, most important first, without the last ones that are over the budget once they are fenced."""
-    shown = list(lines)
-    while shown and estimate_tokens(fence("\n".join(shown), origin=origin)) > max_tokens:
-        shown.pop()
-    return tuple(shown)
+
+    def tokens(count: int) -> int:
+        return estimate_tokens(fence("\n".join(lines[:count]), origin=origin))
+
+    return tuple(lines[: bisect_right(range(1, len(lines) + 1), max_tokens, key=tokens)])

@@ -77,6 +77,8 @@ class KnowledgeFields(Value):
     def _takes_short_forms(cls, fields: object) -> object:
         if not isinstance(fields, dict):
             return fields
+        if fields.get("kind") == "rule":
+            fields = {**fields, "kind": "constraint"}  # as the command that records one is called
         given = {**_kind_and_title(fields), **with_evidence_refs(fields)}
         flat = _payload_fields(given.get("kind")) & given.keys() - cls.model_fields.keys()
         payload = {name: given.pop(name) for name in sorted(flat)}

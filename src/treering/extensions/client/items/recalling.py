@@ -8,6 +8,7 @@ from typing import Any, Literal
 from treering.core.arguments import check_type
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput
+from treering.core.errors import nearest as nearest_name
 from treering.core.filters import (
     EVERYTHING,
     FIELDS,
@@ -104,6 +105,12 @@ def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
     check_type(filters, Mapping | None, name="filters", expected="a dictionary", hint="Give such as {'topic': 'bees'}.")
     by_field = {f"{METADATA}{known_name(str(key))}": _operand(str(key), one) for key, one in (filters or {}).items()}
     return _over_lists(parse_filter(by_field))
+
+
+def wanted_keys(filters: Mapping[str, Any] | None) -> dict[str, Filter]:
+    """Return the metadata keys that memories need for some filters, each with the filter for memories that have it."""
+    wanted = [key for key, one in (filters or {}).items() if one is not None and one != {"exists": False}]
+    return {str(key): metadata_filter({str(key): {"exists": True}}) for key in wanted}
 
 
 def _over_lists(where: Filter) -> Filter:
@@ -231,6 +238,10 @@ class MemoryQuery:
     no_reranker: str = NO_RERANKER
     older: Mapping[str, Reach] = field(default_factory=dict)
     """By name of a setting that limits the age, the reach without that limit."""
+    unfiltered: Reach | None = None
+    """The reach without filters and limits of the age."""
+    keys: Mapping[str, Filter] = field(default_factory=dict)
+    """By metadata key that the filters require, the filter for memories that have it."""
 
     @property
     def wants_unrelated(self) -> bool:
@@ -241,7 +252,8 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        return RetrievedMemories(newest_memories(engine, request.reach, limit=request.limit))
+        newest = listed(engine, newest_memories(engine, request.reach, limit=request.limit))
+        return RetrievedMemories(newest, trace={"warnings": [] if newest else [*_unknown_keys(engine, request)]})
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
     searching = retrieval(
@@ -282,6 +294,8 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     session = request.reach.scope
     if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
         trace["warnings"].append("No memory is stored in this session.")
+    if not items:
+        trace["warnings"] += _unknown_keys(engine, request)
     for setting, hidden in _hidden_by_age(engine, request) if len(items) < request.limit else ():
         trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
         trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")
@@ -351,6 +365,17 @@ def _hidden_by_age(engine: Engine, asked: MemoryQuery) -> Iterator[tuple[str, in
             yield setting, hidden
 
 
+def _unknown_keys(engine: Engine, asked: MemoryQuery) -> Iterator[str]:
+    """Yield a warning for each metadata key of the filters that no memory has, if there are memories."""
+    everything = asked.unfiltered or asked.reach
+    for key, having in asked.keys.items():
+        with_key = replace(everything, where=And((everything.where, having)))
+        if engine.index.passages.count(with_key):
+            continue
+        if known := {name for one in newest_memories(engine, everything) for name in one.metadata}:
+            yield f"filters: no memory has the metadata key {key!r}. {nearest_name(key, sorted(known - {CONTEXT}))}"
+
+
 def _with_lines(item: MemoryItem, query: LineQuery) -> MemoryItem:
     if item.content.count("\n") < TUNING.lines.max_shown:
         return item
@@ -369,17 +394,23 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(index_text(text).split()))
 
 
-def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[MemoryItem]:
+def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[Source]:
     """Return the memories in reach, newest first, of the memories that were stored last."""
-    wanted = min(limit or _ENOUGH_LISTED, engine.index.passages.count(reach))
-    visible: dict[str, Source] = {}
+    enough = limit or _ENOUGH_LISTED
+    visible: list[Source] = []
     for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
-        visible = {one.id: one for one in _newest(engine, reach, most).values() if is_visible(one, reach)}
-        if len(visible) >= wanted:
+        visible = [one for one in _newest(engine, reach, most).values() if is_visible(one, reach)]
+        if len(visible) >= enough or len(visible) >= engine.index.passages.count(reach):
             break
-    items = sorted(map(item_of, visible.values()), key=lambda item: item.timestamp, reverse=True)[:limit]
-    memories = [FoundMemory(visible[item.id], item.content, 1.0, item.similarity_score) for item in items]
-    return _marked(engine, items, replaced_memories(engine, memories, compared=len(memories)))
+    return sorted(visible, key=lambda one: item_of(one).timestamp, reverse=True)[:limit]
+
+
+def listed(engine: Engine, sources: Sequence[Source]) -> list[MemoryItem]:
+    """Return memories that are listed without a query, in order, and marked if another of them replaced them."""
+    memories = [FoundMemory(one, content_of(one), 1.0, 1.0) for one in sources]
+    return _marked(
+        engine, [item_of(one) for one in sources], replaced_memories(engine, memories, compared=len(memories))
+    )
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -404,14 +435,12 @@ def _unrelated(
     most: int = _MOST_UNRELATED,
 ) -> list[FoundMemory]:
     """Return other memories in reach than the related ones: those nearest to a query, newest first."""
-    count = engine.index.passages.count(reach)
-    if count <= sum(len(passages_of(one.source)) for one in related):
-        return []
-    cosines = _cosines(engine, question, reach, limit=min(count, most))
+    cosines = _cosines(engine, question, reach, limit=most)
     known = {one.source.id for one in related}
     sources = read_sources(engine, [identity for identity in cosines if identity not in known])
-    if len(cosines.keys() | known) < min(count, most):
-        sources = _newest(engine, reach, most) | sources  # some have no vector yet
+    # Counting takes longer than a search among thousands, and is only needed if some have no vector yet.
+    if len(cosines) < most and len(cosines.keys() | known) < min(engine.index.passages.count(reach), most):
+        sources = _newest(engine, reach, most) | sources
     visible = (
         one
         for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)

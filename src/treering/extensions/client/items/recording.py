@@ -8,14 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.canonical import canonical_json, digest, make_id, parse_time, render_time
+from treering.core.canonical import digest, make_id, parse_time, render_time
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
-from treering.core.filters import And, Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, check_object, shortened
-from treering.core.scope import ROOT, parse_scope
+from treering.core.scope import parse_scope
 from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import (
     AGENT,
@@ -32,10 +31,10 @@ from treering.extensions.client.items.documents import (
     session_text,
 )
 from treering.extensions.client.items.recalling import Who
-from treering.extensions.client.items.replacing import current_memories
+from treering.extensions.client.items.replacing import current_under, key_root
 from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
-from treering.ports.ledger import Ledger, ObjectRequest, Selection
+from treering.ports.ledger import Ledger
 from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS
 from treering.verbs.engine import Engine
@@ -70,7 +69,7 @@ class MemoryEntry:
     def key_origin(self) -> str:
         """How the origins of its user's memories under its key begin; empty if it has no key."""
         key = self.metadata.get(KEY)
-        return f"{PREFIX}key/{digest(canonical_json([self.metadata.get(USER), key]))}/" if isinstance(key, str) else ""
+        return key_root(self.metadata.get(USER), key) if isinstance(key, str) else ""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -171,20 +170,14 @@ def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Opera
     current: dict[str, tuple[datetime, str]] = {}
     for entry in entries:
         if root := entry.key_origin:
-            before = current.get(root) or _current_under(ledger, root) or entry.happened
+            before = current.get(root)
+            if before is None:
+                stored = current_under(ledger, root)
+                before = (stored.captured_at, stored.id) if stored else entry.happened
             old, new = sorted([before, entry.happened])
             if old[1] != new[1]:
                 yield AddLink(link=Link(type="supersedes", source=new[1], target=old[1]))
             current[root] = new
-
-
-def _current_under(ledger: Ledger, origin: str) -> tuple[datetime, str] | None:
-    """Return time and id of the current memory under the origin of a key, in whatever session."""
-    where = And((Compare("origin", "prefix", origin), Compare("status", "eq", "active")))
-    found = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))
-    newest = [one.id for one in found]
-    (read,) = ledger.read([ObjectRequest(objects=tuple(current_memories(ledger, newest).values()))])
-    return next(((one.captured_at, one.id) for one in read.objects.values() if isinstance(one, Source)), None)
 
 
 def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:

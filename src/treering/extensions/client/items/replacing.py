@@ -1,14 +1,26 @@
 """Memories that later ones replaced: named by the host, stored under the same key, or contradicted by their text."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from treering.extensions.client.items.documents import AGENT, SESSION, TYPE, UNKNOWN_AGENT, USER
+from treering.core.canonical import canonical_json, digest
+from treering.core.filters import And, Compare
+from treering.core.objects import Source
+from treering.core.scope import ROOT
+from treering.extensions.client.items.documents import AGENT, PREFIX, SESSION, TYPE, UNKNOWN_AGENT, USER
 from treering.extensions.client.items.weighing import FoundMemory
 from treering.extensions.statements.ledger import StatementLedger
+from treering.extensions.statements.pairs import (
+    announces_change,
+    differing,
+    have_same_attribute,
+    is_done,
+    may_change,
+)
 from treering.extensions.statements.reading import statements_of
-from treering.extensions.statements.statement import SaidMessage
-from treering.ports.ledger import Head, Ledger, ObjectRequest
+from treering.extensions.statements.statement import SaidMessage, Statement
+from treering.ports.ledger import Head, Ledger, ObjectRequest, Selection
 from treering.verbs.engine import Engine
 
 MAX_STATED_CHARS = 1_000
@@ -17,8 +29,9 @@ MAX_COMPARED = 40
 """Memories that a search found whose texts are compared with each other."""
 MAX_OTHERS = 20
 """Memories below the threshold whose texts are compared, too: the nearest to the query."""
-MAX_STEPS = 20
-"""Replacements of replacements that are followed."""
+_KEYED = f"{PREFIX}key/"
+_REPLACING = frozenset({"succeeds", "handover"})
+"""Cues with which a statement replaces an earlier one, besides those that announce a change."""
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
 
 
@@ -36,7 +49,8 @@ def replaced_memories(
     maximum number of memories whose texts are compared.
     """
     ids = [one.source.id for one in found]
-    later = _by_links(engine.ledger, ids)
+    later = _by_keys(engine.ledger, found)
+    later |= _by_links(engine.ledger, [one for one in ids if one not in later])
     # First among the found ones: a statement replaces only one, and should not be taken for one of the others.
     for memories in (found, [*found[:shown], *others]) if others else (found,):
         for old, new in _by_statements(engine, memories[:compared]).items():
@@ -51,13 +65,34 @@ def current_memories(ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
     return {one: _current(later, one) for one in ids}
 
 
+def key_root(user: object, key: str) -> str:
+    """Return how the origins of a user's memories under a key begin."""
+    return f"{_KEYED}{digest(canonical_json([user, key]))}/"
+
+
+def current_under(ledger: Ledger, root: str) -> Source | None:
+    """Return the current memory under the root of a key, in whatever session; `None` if there is none."""
+    where = And((Compare("origin", "prefix", root), Compare("status", "eq", "active")))
+    newest = ledger.select(Selection(scope=ROOT, descend=True, types=("source",), where=where, newest=1))
+    ids = current_memories(ledger, [one.id for one in newest]).values()
+    (read,) = ledger.read([ObjectRequest(objects=tuple(ids))])
+    return next((one for one in read.objects.values() if isinstance(one, Source)), None)
+
+
+def _by_keys(ledger: Ledger, found: Sequence[FoundMemory]) -> dict[str, str]:
+    """Return the current memory for each of those with a key. Links lead there, too, but one by one."""
+    roots = {one.source.id: one.source.origin.rpartition("/")[0] + "/" for one in found}
+    keyed = {identity: root for identity, root in roots.items() if root.startswith(_KEYED)}
+    current = {root: current_under(ledger, root) for root in dict.fromkeys(keyed.values())}
+    by_id = {identity: one.id for identity, root in keyed.items() if (one := current[root])}
+    return {identity: other for identity, other in by_id.items() if other != identity}
+
+
 def _by_links(ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
     """Follow the links that name a replacement, to active memories."""
     later: dict[str, str] = {}
     asked = list(dict.fromkeys(ids))
-    for _ in range(MAX_STEPS):
-        if not asked:
-            break
+    while asked:
         (read,) = ledger.read([ObjectRequest(links=tuple(asked))])
         links = {link for identity in asked for link in read.links.get(identity, ()) if link.type == "supersedes"}
         heads = ledger.heads(link.source for link in links)
@@ -81,16 +116,43 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
             groups.setdefault(_owner(one.metadata), []).append(one)
     for (speaker, *_), group in groups.items():
         ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
-        said = (
-            SaidMessage(at, speaker, one.text, engine.time_zone.local(one.source.captured_at))
-            for at, one in enumerate(ordered)
-        )
-        ledger = StatementLedger.of(statement for one in said for statement in statements_of(one))
+        ledger = StatementLedger()
+        for at, one in enumerate(ordered):
+            for statement in _read(engine, speaker, one):
+                _add(ledger, replace(statement, message=at))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
             if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
                 later[one.source.id] = ordered[replaced.relation.source.message].source.id
     return later
+
+
+def _read(engine: Engine, speaker: str, memory: FoundMemory) -> Sequence[Statement]:
+    """Return the statements of a memory. Without its place among others, so that they are read from a cache."""
+    return statements_of(SaidMessage(0, speaker, memory.text, engine.time_zone.local(memory.source.captured_at)))
+
+
+def _add(ledger: StatementLedger, statement: Statement) -> None:
+    """Add the next statement, and compare it only if it may retire another one, as a comparison takes long."""
+    comparison = ledger.compare(statement)
+    if any(_may_retire(comparison.new, old) for old in comparison.candidates):
+        ledger.add(statement)
+    else:
+        ledger.append(comparison.new)
+
+
+def _may_retire(new: Statement, old: Statement) -> bool:
+    """Return whether a statement may retire an earlier one: by its words, as not both can be true, or by repeating it.
+
+    Other changes are uncertain and give no mark.
+    """
+    values = differing(new, old)
+    is_within = old.things <= new.things or new.things < old.things
+    if is_within and new.things & old.things and new.force == old.force and not values:
+        return True
+    tells = new.force != "asserted" or announces_change(new) or not new.cues.isdisjoint(_REPLACING) or is_done(new, old)
+    are_exclusive = new.positive != old.positive or have_same_attribute(new, old) or bool(values)
+    return (tells or (new.author == old.author and are_exclusive)) and may_change(new, old)
 
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, ...]:
@@ -100,8 +162,6 @@ def _owner(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _current(later: dict[str, str], identity: str) -> str:
-    for _ in range(MAX_STEPS):
-        if identity not in later:
-            break
-        identity = later[identity]
+    for _ in later:  # links may form a circle
+        identity = later.get(identity, identity)
     return identity
