@@ -88,8 +88,8 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
         ledger = StatementLedger.of(statement for one in said for statement in statements_of(one))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
-            if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
-                later[one.source.id] = ordered[replaced.relation.source.message].source.id
+            if replaced and not replaced.degree:
+                later[one.source.id] = ordered[replaced.changes[-1][1].message].source.id
     return later
 
 
