@@ -77,10 +77,6 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
     if (("change" in new.cues and is_same) or is_again) and not objections(new, old):
         return True
-    if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
-        return True  # `forget the green`
-    if "succeeds" in new.cues and "role" in old.cues and new.things & old.things:
-        return True  # `Piotr took over from Anna`
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
