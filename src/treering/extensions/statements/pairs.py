@@ -54,7 +54,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
-        "reply": bool(new.answers) and not new.topics,
+        "reply": bool(new.answers) and not new.topics,  # `three`, after `and in the evening?`
         "another": is_open and is_another(new, old),
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
