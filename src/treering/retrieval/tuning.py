@@ -229,19 +229,6 @@ class ConversationsTuning(NamedTuple):
     related: float
 
 
-class ReplacingTuning(NamedTuple):
-    """When a message comes before an earlier one that it may have replaced."""
-
-    chance: float
-    known: float
-    covered: float
-    missed: float
-    fall: float
-    alike: float
-    near: float
-    constant: float
-
-
 class Tuning(NamedTuple):
     """All groups, named as the tables of `tuning.toml`."""
 
@@ -265,7 +252,6 @@ class Tuning(NamedTuple):
     hooks: HooksTuning
     client: ClientTuning
     conversations: ConversationsTuning
-    replacing: ReplacingTuning
 
 
 def read_tuning(text: str) -> Tuning:

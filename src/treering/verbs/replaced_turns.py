@@ -40,7 +40,7 @@ class ReplacingTurn:
     speaker: str = ""
     at: datetime | None = None
     leads: bool = True
-    """Whether it belongs above the turn that it replaced, as it answers the question, too."""
+    """Whether it belongs above the turn that it replaced: the question is about the replaced part."""
     degree: str = ""
     """`in part` or `perhaps`; empty if it replaced all of the turn for sure."""
     contests: bool = False

@@ -78,9 +78,7 @@ def statements_in(discussion):
 
 
 def what_holds(ledger):
-    pairs = list(zip(ledger.statements, list(ledger.statements)[1:], strict=False))
-    chances = [ledger.chance(old, new) for old, new in pairs]
-    return ledger.statements, ledger.retired, ledger.doubted, ledger.contexts, chances
+    return ledger.statements, ledger.retired, ledger.doubted, ledger.contexts
 
 
 @pytest.fixture

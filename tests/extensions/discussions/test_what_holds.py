@@ -321,6 +321,31 @@ def test_likely_replacement_leads_and_marks(space):
     assert (first.first, second.superseded_by and second.superseded_by.turn) == (1, 1)
 
 
+def test_mark_does_not_depend_on_question_or_limit(space):
+    discussion = opened(space)
+    tell(discussion, "My rent is 900 euros. My dentist is Dr. Okafor.", "what a week", "My rent is 950 euros now")
+    space.embed_pending()
+    for question in ("how much is the rent", "who is the dentist", "rent", "Okafor", "what did Ada pay in 2020"):
+        for limit in (2, 3):
+            found = discussion.search(question, DiscussionSearch(what="turns", mode="hybrid", limit=limit))
+            marks = [one.superseded_by.mark.partition(" (")[0] for one in found if one.first == 0]
+            assert marks == ["superseded in part by turn 2"]
+
+
+def test_replacement_leads_only_for_questions_about_the_replaced_part(space):
+    discussion = opened(space)
+    tell(discussion, "My rent is 900 euros. My dentist is Dr. Okafor.", "what a week", "My rent is 950 euros now")
+    assert hits(discussion, "who is the dentist, Okafor")[0] == (0, 2)
+    assert hits(discussion, "how much is the rent")[0] == (2, None)
+
+
+def test_repeated_message_is_marked_once_the_repetition_is_replaced(space):
+    discussion = opened(space)
+    tell(discussion, "My rent is 900 euros", "The rent of the flat is 900 euros", "My rent is 950 euros now")
+    found = dict(hits(discussion, "how much is the rent"))
+    assert (found[0], found[1]) == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("question", "first"),
     [("what was the day rate in May 2024", 0), ("what was the day rate in 2025", 1), ("what is the day rate", 1)],

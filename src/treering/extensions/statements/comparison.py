@@ -43,11 +43,6 @@ class Comparison:
         """The candidates that the new statement may change, each with the probability that it no longer holds."""
         return self._chances_of(self._changeable)
 
-    @cached_property
-    def any_chances(self) -> Sequence[tuple[Statement, float]]:
-        """The same for all candidates: of two messages that answer a question, one may have ended the other."""
-        return self._chances_of(self.candidates)
-
     def signs(self) -> Iterator[tuple[Statement, dict[str, float]]]:
         """Return the candidates that the new statement may change, each with the features of the pair."""
         return self._signs(self._changeable)

@@ -1,10 +1,9 @@
 """The ledgers of stored conversations, read from their sources. Each source is read once per revision."""
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, tzinfo
+from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, chain, islice
 from threading import Lock
@@ -14,16 +13,14 @@ from weakref import WeakKeyDictionary
 from treering.core.objects import Source
 from treering.extensions.statements import likeness
 from treering.extensions.statements.contested import contesting
-from treering.extensions.statements.ledger import MIN_CHANCE, Degree, StatementLedger, StatementLinks
-from treering.extensions.statements.pairs import announces_change
-from treering.extensions.statements.reading import statements_of, topics_of
+from treering.extensions.statements.ledger import ReplacedMessage, StatementLedger, StatementLinks
+from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.saved_links import SavedLinks, part_digest
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.stored import loaded
 from treering.ports.ledger import AsOf, ObjectRequest
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.time_zones import TimeZone
-from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.turns import Message, stored_turns
 from treering.verbs.replaced_turns import FoundTurn, ReplacedTurns, ReplacingTurn, TurnPlace
@@ -56,10 +53,14 @@ class StatedConversation:
     """The first segment of each message, by position."""
     positions: Mapping[TurnPlace, int]
 
-    def contesting(self, position: int, topics: frozenset[str]) -> ReplacingTurn | None:
-        """Return the turn that contradicts a message about some topics, if any."""
-        stated = (one for one in self.ledger.stated_in(position) if not topics or one.things & topics)
-        others = [other for one in stated if (other := contesting(self.ledger, one))]
+    def nearest_replacement(self, replaced: ReplacedMessage, question: str) -> ReplacingTurn:
+        """Return the turn nearest to a question among those that replaced statements of a message."""
+        turns = dict.fromkeys(new.message for _, new in replaced.changes)
+        return self.turns[max(turns, key=lambda turn: _nearness(question, self.ledger.stated_in(turn)))]
+
+    def contesting(self, position: int) -> ReplacingTurn | None:
+        """Return the turn that contradicts a message, if any."""
+        others = [other for one in self.ledger.stated_in(position) if (other := contesting(self.ledger, one))]
         return self.turns.get(others[-1].message) if others else None
 
 
@@ -222,115 +223,37 @@ def _earlier_conversation(
 
 
 def replaced_turns(engine: Engine, turns: Sequence[FoundTurn], question: str, now: datetime) -> ReplacedTurns:
-    """Return which of some turns, best first, later ones of their conversations replaced, and by which."""
-    asked = _Question.of(question, now)
+    """Return which of some turns, best first, later ones of their conversations replaced, and by which.
+
+    This depends on the conversations alone. The question only decides which replacements come first.
+    """
+    until = max((days.last for days in asked_ranges(question, now) if days.last < now.date()), default=None)
     allowance = Allowance(MAX_UNREAD)
     found = ReplacedTurns()
     for (scope, root, as_of), group in islice(_by_conversation(turns).items(), MAX_CONVERSATIONS):
         conversation = conversation_at(engine, scope=scope, root=root, as_of=as_of, only_for=group, allowance=allowance)
-        positions = {place: conversation.positions.get(place, -1) for place in group}
-        ledger = conversation.ledger
-        ranks = {position: rank for rank, position in enumerate(dict.fromkeys(positions.values()))}
-        for place, position in positions.items():
-            one = ledger.replaced_message(position, asked.topics)
-            other = conversation.contesting(position, asked.topics)
-            leading = _leading(ledger, position, asked, ranks)
-            latest = one.relation.source.message if leading is None and one else leading
-            if other and (one is None or one.degree == "perhaps"):
+        for place in group:
+            position = conversation.positions.get(place, -1)
+            replaced = conversation.ledger.replaced_message(position)
+            other = conversation.contesting(position)
+            if other and (replaced is None or replaced.degree == "perhaps"):
                 found[place] = replace(other, leads=False, contests=True)
-            elif latest is not None and (turn := conversation.turns.get(latest)):
-                # If it is above the other anyway, a likely one moves nothing, nor does any for a question about a day.
-                pulls = one is not None and asked.until is None
-                leads = leading is not None and (pulls or ranks.get(leading, len(ranks)) > ranks[position])
-                degree: Degree = one.degree if one and one.relation.source.message == latest else "perhaps"
-                found[place] = replace(turn, degree=degree, leads=leads)
+            elif replaced:
+                turn = conversation.nearest_replacement(replaced, question)
+                is_known = until is None or (turn.at is not None and turn.at.astimezone(now.tzinfo).date() <= until)
+                leads = is_known and _is_about(question, replaced)
+                found[place] = replace(turn, degree=replaced.degree, leads=leads)
     found.is_partial = allowance.is_short
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A question, its topics, and its past day, if any."""
-
-    text: str
-    topics: frozenset[str]
-    until: date | None
-    zone: tzinfo | None
-
-    @classmethod
-    def of(cls, question: str, now: datetime) -> "_Question":
-        """Read a question."""
-        past = (days.last for days in asked_ranges(question, now) if days.last < now.date())
-        return cls(question, topics_of(question), max(past, default=None), now.tzinfo)
-
-    def accepts(self, new: Statement) -> bool:
-        """Return whether a statement was made before the end of the time that the question is about."""
-        return self.until is None or (new.at is not None and new.at.astimezone(self.zone).date() <= self.until)
+def _is_about(question: str, replaced: ReplacedMessage) -> bool:
+    """Return whether a question is rather about the replaced statements of a message than about the others."""
+    return _nearness(question, [old for old, _ in replaced.changes]) >= _nearness(question, replaced.lasting)
 
 
-def _leading(ledger: StatementLedger, position: int, asked: _Question, ranks: Mapping[int, int]) -> int | None:
-    """Return the message that belongs above an earlier one in the answer to a question, if there is one.
-
-    `ranks`: the ranks of the messages among the hits.
-
-    It retired or may have ended a statement of the earlier one, and is about the question, too: `Three` may answer
-    `and evenings?` instead. One that is not among the hits must have retired the statement for sure.
-    """
-    best, leading = 0.0, None
-    among_hits = [new for message in ranks.keys() - {position} for new in ledger.stated_in(message)]
-    for old in ledger.stated_in(position):
-        retiring = ledger.replacement(old.id)
-        known = retiring or ledger.doubted.get(old.id)
-        if known and known.kind == "repeats":
-            continue
-        for new in [ledger.statements[retiring.source.id]] if retiring else among_hits:
-            is_known = known is not None and new.id == known.source.id
-            chance = ledger.chance(old.id, new.id)
-            if not (chance or is_known) or not asked.accepts(new):
-                continue
-            weight = _weight(ledger, new, old, chance or MIN_CHANCE, asked, is_known=is_known)
-            weight += TUNING.replacing.fall * _fall(ranks[position], ranks.get(new.message, len(ranks)))
-            if weight > best:
-                best, leading = weight, new.message
-    return leading
-
-
-def _weight(
-    ledger: StatementLedger, new: Statement, old: Statement, chance: float, asked: _Question, *, is_known: bool
-) -> float:
-    """Return the evidence for ranking a message above one that it may have replaced; positive values rank it higher.
-
-    A short replacement (`make it 8`) inherits the topics of the replaced message.
-    """
-    numbers, topics = TUNING.replacing, _topics_of_message(ledger, new)
-    if (
-        is_known
-        and (announces_change(new) or new.id in ledger.contexts)
-        and new.things - new.inherited <= old.things
-        and not new.answers
-    ):
-        topics |= old.topics
-    missed = _topics_of_message(ledger, old) - topics
-    count = max(1, len(asked.topics))
-    return (
-        numbers.constant
-        + numbers.chance * math.log(chance / (1 - chance))
-        + numbers.known * is_known
-        + numbers.covered * len(topics & asked.topics) / count
-        + numbers.missed * len(missed & asked.topics) / count
-        + numbers.alike * likeness.cosine(new.text, old.text)
-        + numbers.near * max(likeness.cosine(asked.text, one.text) for one in ledger.stated_in(new.message))
-    )
-
-
-def _fall(first: int, second: int) -> float:
-    """Return by how many doublings the second rank is lower than the first."""
-    return max(0.0, math.log2((1 + second) / (1 + first)))
-
-
-def _topics_of_message(ledger: StatementLedger, one: Statement) -> frozenset[str]:
-    """Return the topics of a statement's message, and the words of its author's name."""
-    return topics_of(one.author).union(*(each.topics for each in ledger.stated_in(one.message)))
+def _nearness(question: str, statements: Iterable[Statement]) -> float:
+    return max((likeness.cosine(question, one.text) for one in statements), default=-1.0)
 
 
 def _by_conversation(turns: Sequence[FoundTurn]) -> Mapping[tuple[str, str, AsOf], list[TurnPlace]]:

@@ -6,7 +6,7 @@ from itertools import count, takewhile, zip_longest
 from typing import Literal, NamedTuple
 
 from treering.extensions.statements.comparison import Comparison
-from treering.extensions.statements.pairs import changed_values, has_own_thing, have_other_modifiers
+from treering.extensions.statements.pairs import changed_values, has_own_thing
 from treering.extensions.statements.relations import relations_of, with_context
 from treering.extensions.statements.statement import Relation, RelationKind, StatedValue, Statement
 from treering.extensions.statements.words import words_in
@@ -20,10 +20,13 @@ Degree = Literal["", "in part", "perhaps"]
 
 @dataclass(frozen=True, slots=True)
 class ReplacedMessage:
-    """The replacement of a message."""
+    """What later messages changed in a message."""
 
-    relation: Relation
     degree: Degree
+    changes: Sequence[tuple[Statement, Statement]]
+    """The replaced statements, each with its current replacement."""
+    lasting: Sequence[Statement]
+    """The other statements, which still hold."""
 
 
 class StatementLink(NamedTuple):
@@ -48,8 +51,6 @@ StatementLinks = tuple[StatementLink, ...]
 
 MAX_CANDIDATES = 12
 """The latest statements with a topic in common that a new one is compared with, for each of its topics."""
-MIN_CHANCE = 0.1
-"""The chance that a statement ended an earlier one, from which on it counts: a third of all pairs are below it."""
 RECENT_STATEMENTS = 24
 """The latest statements that a new one is compared with whatever they are about."""
 
@@ -65,8 +66,6 @@ class StatementLedger:
     """The possible replacements of a statement."""
     contexts: dict[_Id, str] = field(default_factory=dict)
     """For a statement that is too short alone, the remaining part of the replaced one: `dinner at … at Luigi's`."""
-    _comparisons: dict[_Id, Comparison] = field(default_factory=dict)
-    """The earlier statements compared with each statement. Probabilities are computed lazily."""
     _speakers: set[str] = field(default_factory=set)
     _order: list[_Id] = field(default_factory=list)
     _by_topic: dict[str, list[_Id]] = field(default_factory=dict)
@@ -94,7 +93,6 @@ class StatementLedger:
             dict(self.retired),
             dict(self.doubted),
             dict(self.contexts),
-            dict(self._comparisons),
             set(self._speakers),
             list(self._order),
             {topic: list(ids) for topic, ids in self._by_topic.items()},
@@ -111,9 +109,6 @@ class StatementLedger:
         relations = relations_of(comparison) if known is None else [self._relation(new, link) for link in known]
         for relation in relations:
             self._relate(relation)
-        if statement.is_stated:
-            # A copy does not have the chances, of which few are needed again.
-            self._comparisons[statement.id] = replace(comparison)
         self.append(new)
         return tuple(StatementLink.of(relation, new) for relation in relations) if known is None else known
 
@@ -157,54 +152,31 @@ class StatementLedger:
         before = [self.statements[one] for one in self._sources.get(statement.id, ())]
         return sorted((one for target in before for one in [*self.chain(target), target]), key=lambda one: one.id)
 
-    def replacement(self, statement_id: _Id) -> Relation | None:
-        """Return the relation at the end of the chain that retired a statement."""
-        relation = self.retired.get(statement_id)
-        while relation and (later := self.retired.get(relation.source.id)):
-            relation = later
-        return relation
-
     def stated_in(self, message: int) -> list[Statement]:
         """Return the statements of a message."""
         numbers = takewhile(lambda number: (message, number) in self.statements, count())
         return [self.statements[message, number] for number in numbers]
 
-    def chance(self, old: _Id, new: _Id) -> float:
-        """Return the chance that a statement ended an earlier one; 0 below `MIN_CHANCE` and if none is known."""
-        comparison = self._comparisons.get(new)
-        if comparison is None or new < old or all(one.id != old for one in comparison.candidates):
-            return 0.0
-        for one, chance in comparison.any_chances:
-            if one.id == old and chance >= MIN_CHANCE and not have_other_modifiers(comparison.new, one):
-                return chance
-        return 0.0
-
-    def replaced_message(self, message: int, topics: frozenset[str] = frozenset()) -> ReplacedMessage | None:
-        """Return the replacement of a message, if it was replaced.
-
-        In a message with several statements, only the one that shares most of the given topics (such as the topics of a
-        question) must be replaced; without shared topics, all of them must be.
-        """
+    def replaced_message(self, message: int) -> ReplacedMessage | None:
+        """Return the changes of a message, if other messages replaced at least one of its statements."""
         stated = self.stated_in(message)
-        held = [one for one in stated if one.id in self.retired or (one.is_stated and one.has_substance)]
-        changed = [one for one in held if self._is_changed(one.id)]
-        return self._replaced(held, changed, topics) if changed else None
-
-    def _is_changed(self, identity: _Id) -> bool:
-        relation = self.retired.get(identity) or self.doubted.get(identity)
-        return relation is not None and relation.kind != "repeats"
-
-    def _replaced(
-        self, held: Sequence[Statement], changed: Sequence[Statement], topics: frozenset[str]
-    ) -> ReplacedMessage | None:
-        best = max(changed, key=lambda one: (len(one.topics & topics), one.id))
-        rest = [one for one in held if one not in changed]
-        common = len(best.topics & topics)
-        if rest and not common > max(len(one.topics & topics) for one in rest):
+        changes = [(one, relation.source) for one in stated if (relation := self._change(one))]
+        if not changes:
             return None
-        relation = self.replacement(best.id) or self.doubted[best.id]
-        degree: Degree = "perhaps" if best.id in self.doubted else "in part" if rest else ""
-        return ReplacedMessage(relation, degree)
+        changed = [one.id for one, _ in changes]
+        left = [one for one in stated if one.is_stated and one.has_substance and one.id not in self.retired]
+        lasting = [one for one in left if one.id not in changed]
+        is_sure = any(one in self.retired for one in changed)
+        return ReplacedMessage("in part" if is_sure and left else "" if is_sure else "perhaps", changes, lasting)
+
+    def _change(self, statement: Statement) -> Relation | None:
+        """Return the last of the relations that changed a statement, if another message did more than repeat it."""
+        changed = self.retired.get(statement.id) or self.doubted.get(statement.id)
+        relation, is_repeated = changed, True
+        while changed:
+            relation, is_repeated = changed, is_repeated and changed.kind == "repeats"
+            changed = self.retired.get(changed.source.id)
+        return relation if relation and not is_repeated and relation.source.message != statement.message else None
 
     def _relation(self, new: Statement, link: StatementLink) -> Relation:
         other = self.statements[link.other]

@@ -54,7 +54,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "past": bool(new.cues & {"past", "add"}),
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
-        "reply": "agrees" in new.cues and not new.things & old.things,
+        "reply": bool(new.answers) and not new.topics,  # `three`, after `and in the evening?`
         "another": is_open and is_another(new, old),
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
@@ -77,10 +77,6 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
     if (("change" in new.cues and is_same) or is_again) and not objections(new, old):
         return True
-    if new.force == "ended" and new.positive and new.things and new.things - new.verbs <= old.things:
-        return True  # `forget the green`
-    if "succeeds" in new.cues and "role" in old.cues and new.things & old.things:
-        return True  # `Piotr took over from Anna`
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
@@ -123,11 +119,6 @@ def have_equal_value(new: Statement, old: Statement) -> bool:
 def have_same_name(new: Statement, old: Statement) -> bool:
     """Return whether both have a name in common."""
     return not new.keys.get("name", frozenset()).isdisjoint(old.keys.get("name", ()))
-
-
-def have_other_modifiers(new: Statement, old: Statement) -> bool:
-    """Return whether two statements are about different objects of one kind: the work phone and the private one."""
-    return bool(new.modifiers and old.modifiers) and new.modifiers.isdisjoint(old.modifiers)
 
 
 def have_other_kinds(new: Statement, old: Statement) -> bool:

@@ -122,8 +122,8 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
                 _add(ledger, replace(statement, message=at))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
-            if replaced and replaced.relation.kind != "repeats" and not replaced.degree:
-                later[one.source.id] = ordered[replaced.relation.source.message].source.id
+            if replaced and not replaced.degree:
+                later[one.source.id] = ordered[replaced.changes[-1][1].message].source.id
     return later
 
 
