@@ -11,13 +11,6 @@ from treering.core.scope import ROOT
 from treering.extensions.client.items.documents import AGENT, PREFIX, SESSION, TYPE, UNKNOWN_AGENT, USER
 from treering.extensions.client.items.weighing import FoundMemory
 from treering.extensions.statements.ledger import StatementLedger
-from treering.extensions.statements.pairs import (
-    announces_change,
-    differing,
-    have_same_attribute,
-    is_done,
-    may_change,
-)
 from treering.extensions.statements.reading import statements_of
 from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.ports.ledger import Head, Ledger, ObjectRequest, Selection
@@ -30,8 +23,6 @@ MAX_COMPARED = 40
 MAX_OTHERS = 20
 """Memories below the threshold whose texts are compared, too: the nearest to the query."""
 _KEYED = f"{PREFIX}key/"
-_REPLACING = frozenset({"succeeds", "handover"})
-"""Cues with which a statement replaces an earlier one, besides those that announce a change."""
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
 
 
@@ -119,7 +110,7 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
         ledger = StatementLedger()
         for at, one in enumerate(ordered):
             for statement in _read(engine, speaker, one):
-                _add(ledger, replace(statement, message=at))
+                ledger.add(replace(statement, message=at))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
             if replaced and not replaced.degree:
@@ -130,29 +121,6 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
 def _read(engine: Engine, speaker: str, memory: FoundMemory) -> Sequence[Statement]:
     """Return the statements of a memory. Without its place among others, so that they are read from a cache."""
     return statements_of(SaidMessage(0, speaker, memory.text, engine.time_zone.local(memory.source.captured_at)))
-
-
-def _add(ledger: StatementLedger, statement: Statement) -> None:
-    """Add the next statement, and compare it only if it may retire another one, as a comparison takes long."""
-    comparison = ledger.compare(statement)
-    if any(_may_retire(comparison.new, old) for old in comparison.candidates):
-        ledger.add(statement)
-    else:
-        ledger.append(comparison.new)
-
-
-def _may_retire(new: Statement, old: Statement) -> bool:
-    """Return whether a statement may retire an earlier one: by its words, as not both can be true, or by repeating it.
-
-    Other changes are uncertain and give no mark.
-    """
-    values = differing(new, old)
-    is_within = old.things <= new.things or new.things < old.things
-    if is_within and new.things & old.things and new.force == old.force and not values:
-        return True
-    tells = new.force != "asserted" or announces_change(new) or not new.cues.isdisjoint(_REPLACING) or is_done(new, old)
-    are_exclusive = new.positive != old.positive or have_same_attribute(new, old) or bool(values)
-    return (tells or (new.author == old.author and are_exclusive)) and may_change(new, old)
 
 
 def _owner(metadata: Mapping[str, Any]) -> tuple[str, ...]:
