@@ -55,6 +55,7 @@ class Replica:
     def __init__(self, name: str, days: int) -> None:
         clock = self.clock = SteppingClock(START, seed=name, ahead=timedelta(days=days))
         self.make = Builder(clock)
+        self.name = name
         self.commits = 0
         self.ledger: Ledger = MemoryLedger(clock=clock)
 
@@ -63,13 +64,13 @@ class Replica:
         here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status == "active"}
         known = here["repo"].payload if isinstance(here.get("repo"), Source) else {}
         self.commits += 1
-        read = BranchRead(root="repo", branch=branch, commit=f"{self.commits:07}", known=known)
+        read = BranchRead(root="repo", branch=branch, commit=f"{self.name}-{self.commits}", known=known)
         file = SourceGone(f"repo#{path}")
         if words is not None:
             lines = [SegmentDraft(Lines(path=path, start=at, end=at), word) for at, word in enumerate(words.split(), 1)]
             draft = SourceDraft("file", f"repo#{path}", path, f"git-blob:{words}", "text", lines)
             file = SourceToWrite(draft)
-        top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{self.commits}", "repo_map"))
+        top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{read.commit}", "repo_map"))
         changes = SourceChanges(
             [top, file],
             known_sources=KnownSources(self.ledger, scope="/"),
@@ -134,7 +135,6 @@ def grown(first: Replica, *names: str) -> list[Replica]:
     copies = [Replica(name, 0) for name in names]
     for copy in copies:
         copy.take(first)
-        copy.commits = 10 * (copies.index(copy) + 1)
     return copies
 
 
@@ -388,7 +388,6 @@ def test_files_of_a_map_erased_in_one_copy_are_alike(*, is_copied: bool, is_read
     ada.read_branch("f/a", None)
     if is_copied:
         bob.ledger.load(ada.ledger.records())
-        bob.commits = 10
     else:
         bob.take(ada)
     if is_read_again:
@@ -463,7 +462,6 @@ def test_evidence_lost_differently_in_two_copies_stays_one() -> None:
     for name in ("f/a", "f/b"):
         ada.read_branch(name, "one two")
     bob.ledger.load(ada.ledger.records())
-    bob.commits = 20
 
     def lost() -> list[tuple[str, ...]]:
         item = ada.ledger.get(fact.id)
@@ -584,7 +582,6 @@ class Merging(RuleBasedStateMachine):
         empty = [one for one in self.replicas if not one.ledger.sequence()]
         if empty and replica.ledger.sequence():
             empty[0].ledger.load(replica.ledger.records())
-            empty[0].commits = replica.commits + 10 * (1 + self.replicas.index(empty[0]))
 
     @invariant()
     def what_was_erased_does_not_come_back(self) -> None:
