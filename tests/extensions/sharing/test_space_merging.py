@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
@@ -126,6 +126,15 @@ def met(*replicas: Replica) -> None:
     for _ in range(2):
         for one in replicas:
             for other in replicas:
+                if one is not other:
+                    one.take(other)
+
+
+def met_in_turn(replicas: Sequence[Replica]) -> None:
+    """Have all know what each knows, and each merge the last ones first."""
+    for _ in range(2):
+        for one in replicas:
+            for other in reversed(replicas):
                 if one is not other:
                     one.take(other)
 
@@ -428,6 +437,120 @@ def test_files_of_a_map_erased_before_its_first_merge_are_alike() -> None:
     assert ada.held() == bob.held()
 
 
+Steps = list[tuple[Any, ...]]
+LOST_MAPS: dict[str, Steps] = {
+    "before another space read the repository": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("note", "c"),
+        ("erase", "a"),
+        ("read", "b", "f/b", "one", "a.py"),
+    ],
+    "in a copy whose files a third space received": [
+        ("read", "a", "main", "one", "a.py"),
+        ("copy", "b", "a"),
+        ("read", "b", "f/b", "one", "b.py"),
+        ("erase", "b"),
+        ("take", "c", "b"),
+        ("read", "b", "f/b", "two", "a.py"),
+    ],
+    "while its files were read on another branch": [
+        ("read", "a", "main", "one", "a.py"),
+        ("take", "b", "a"),
+        ("read", "c", "f/b", "two", "b.py"),
+        ("read", "a", "f/b", "one two", "a.py"),
+        ("erase", "b"),
+        ("take", "b", "a"),
+    ],
+    "of two spaces that had merged": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "c", "f/a", "one", "b.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("erase", "a"),
+        ("take", "c", "a"),
+        ("read", "c", "main", None, "b.py"),
+    ],
+    "before the file was removed from its last branch": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "b", "f/b", "one", "a.py"),
+        ("erase", "b"),
+        ("read", "b", "f/a", None, "a.py"),
+        ("take", "c", "b"),
+    ],
+    "in the space that another had merged before": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "c", "f/b", "one two", "a.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/a", "one two", "b.py"),
+        ("read", "b", "f/a", None, "a.py"),
+        ("erase", "c"),
+    ],
+    "in two spaces that had merged a third": [
+        ("read", "a", "main", "one", "a.py"),
+        ("take", "b", "a"),
+        ("take", "c", "b"),
+        ("read", "c", "f/a", "two", "b.py"),
+        ("erase", "a"),
+        ("erase", "b"),
+        ("read", "a", "f/a", "two", "a.py"),
+    ],
+    "before the repository was read again": [
+        ("read", "b", "main", "one two", "a.py"),
+        ("read", "b", "f/a", "one", "b.py"),
+        ("erase", "b"),
+        ("take", "a", "b"),
+        ("read", "b", "f/a", "one two", "a.py"),
+    ],
+    "by a move to another scope in a copy": [
+        ("read", "a", "f/b", "one two", "b.py"),
+        ("copy", "c", "a"),
+        ("copy", "b", "a"),
+        ("move", "b", "repo"),
+        ("read", "a", "f/a", "one two", "a.py"),
+    ],
+    "by a move in a space that read two maps": [
+        ("read", "c", "main", "two one", "a.py"),
+        ("read", "a", "main", "two one", "b.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("move", "a", "repo"),
+    ],
+}
+"""Histories in which the files of a repository lose the map that listed its branches."""
+
+
+def played(steps: Steps) -> list[Replica]:
+    """Return three replicas after the steps, and after all know what each knows."""
+    replicas = {name: Replica(name, place - 1) for place, name in enumerate("abc")}
+    for step, who, *rest in steps:
+        replica = replicas[who]
+        maps = [one for one in replica.current().values() if getattr(one, "origin", "") == "repo"]
+        match step:
+            case "read":
+                replica.read_branch(*rest)
+            case "take":
+                replica.take(replicas[rest[0]])
+            case "note":
+                replica.ledger.commit(replica.make.patch(replica.make.source("Monday.", origin="note.md")))
+            case "copy":
+                replica.ledger.load(replicas[rest[0]].ledger.records())
+            case "erase":
+                change(replica, Erase, max(maps, key=lambda one: one.status == "active").id)
+            case _:
+                change(replica, MoveScope, max(maps, key=lambda one: one.status == "active").id, to="/team")
+    met_in_turn(list(replicas.values()))
+    return list(replicas.values())
+
+
+@pytest.mark.parametrize("steps", LOST_MAPS.values(), ids=LOST_MAPS)
+def test_files_are_alike_after_their_map_was_lost(steps: Steps) -> None:
+    first, *others = played(steps)
+    for other in others:
+        assert alike(first, other)
+        assert first.held() == other.held()
+
+
 @pytest.mark.parametrize(("days", "is_merged"), [(29, True), (31, False), (400, False)])
 def test_merge_names_the_clock_of_a_copy_far_ahead(days: int, is_merged: bool) -> None:
     one, other = Replica("one", 0), Replica("other", days)
@@ -591,11 +714,7 @@ class Merging(RuleBasedStateMachine):
             assert not here & gone
 
     def teardown(self) -> None:
-        for _ in range(2):
-            for one in self.replicas:
-                for other in reversed(self.replicas):
-                    if one is not other:
-                        one.take(other)
+        met_in_turn(self.replicas)
         first, *others = self.replicas
         for replica in self.replicas:
             replica.ledger.verify()
