@@ -34,7 +34,7 @@ from treering.core.patch import (
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
-from treering.extensions.sharing.merge_rules.entries import same_words
+from treering.extensions.sharing.merge_rules.entries import MAP, same_words
 from treering.extensions.sharing.merge_rules.merge import Merged
 from treering.extensions.sharing.merging import difference, log_name, merge_ledger
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
@@ -687,7 +687,16 @@ class Merging(RuleBasedStateMachine):
         branch = data.draw(st.sampled_from(["main", "f/a", "f/b"]))
         words = data.draw(st.sampled_from(["one", "one two", "two one", None]))
         with suppress(TreeringError):
-            replica.read_branch(branch, words)
+            replica.read_branch(branch, words, data.draw(st.sampled_from(["a.py", "b.py"])))
+
+    @rule(data=st.data())
+    def erase_map(self, data: st.DataObject) -> None:
+        """Erase a map of the repository, so that its files lose the readings of their branches."""
+        replica = self._one(data)
+        maps = sorted(name for name, one in replica.current().items() if isinstance(one, Source) and one.kind == MAP)
+        if maps:
+            self.erased.add(name := data.draw(st.sampled_from(maps)))
+            change(replica, Erase, name)
 
     @rule(data=st.data())
     def merge(self, data: st.DataObject) -> None:
@@ -719,6 +728,7 @@ class Merging(RuleBasedStateMachine):
         for replica in self.replicas:
             replica.ledger.verify()
             replica.held()
+            replica.held("b.py")
             assert not self.erased & replica.current().keys()
         for other in others:
             told = [(a, other.current().get(a.id)) for a in first.current().values()]
