@@ -36,7 +36,7 @@ from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
 from treering.extensions.sharing.merge_rules.entries import MAP, same_words
 from treering.extensions.sharing.merge_rules.merge import Merged
-from treering.extensions.sharing.merging import difference, log_name, merge_ledger
+from treering.extensions.sharing.merging import difference, entries, log_name, merge_ledger, receive
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli import run
@@ -606,6 +606,26 @@ def test_evidence_lost_differently_in_two_copies_stays_one() -> None:
     assert lost() == [()]
 
 
+def test_file_read_again_after_a_merge_archived_it_is_one_source_everywhere() -> None:
+    ada, bob, eve = played(
+        [
+            ("read", "b", "main", "one", "a.py"),
+            ("take", "c", "b"),
+            ("read", "c", "f/a", "one", "b.py"),
+            ("take", "a", "b"),
+            ("take", "a", "c"),
+            ("read", "c", "main", None, "a.py"),
+            ("read", "a", "f/a", None, "a.py"),
+            ("take", "a", "c"),
+            ("take", "b", "a"),
+            ("read", "a", "f/b", "two one", "a.py"),
+        ]
+    )
+    assert ada.held() == {"f/b": "two one"} == eve.held()
+    assert alike(ada, bob)
+    assert alike(ada, eve)
+
+
 def test_evidence_goes_back_to_a_source_that_was_moved() -> None:
     ada, bob, eve = Replica("ada", -1), Replica("bob", 0), Replica("eve", 1)
     source = bob.make.source("web port 1", origin="x.md")
@@ -876,6 +896,21 @@ def test_merge_after_an_erasure_reads_only_new_events() -> None:
     assert watched.read < 20
     met(one, copy)
     assert alike(one, copy)
+
+
+def test_sync_after_a_merge_and_an_erasure_reads_only_new_events() -> None:
+    one, other = Replica("one", 0), Replica("other", 0)
+    one.read_branch("main", "one")
+    sources = [one.make.source(f"Line {number}.", origin=f"{number}.md") for number in range(200)]
+    one.ledger.commit(one.make.patch(*sources))
+    told(other, 1)
+    met(one, other)
+    change(one, Erase, sources[0].id)
+    other.ledger.commit(other.make.patch(other.make.source("New.", origin="new.md")))
+    watched = Watched(one.ledger)
+    report = receive(cast("Ledger", watched), list(entries(other.ledger)), (), by=MERGER, reason="Synced")
+    assert (report.entries, watched.selected) == (1, 1), "of the objects, only the map"
+    assert watched.read < 20
 
 
 def test_merge_of_copies_settles_only_what_changed_since() -> None:
