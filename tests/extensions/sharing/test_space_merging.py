@@ -61,7 +61,7 @@ class Replica:
 
     def read_branch(self, branch: str, words: str | None, path: str = "a.py") -> None:
         """Read a file of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
-        here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status == "active"}
+        here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status != "archived"}
         known = here["repo"].payload if isinstance(here.get("repo"), Source) else {}
         self.commits += 1
         read = BranchRead(root="repo", branch=branch, commit=f"{self.name}-{self.commits}", known=known)
