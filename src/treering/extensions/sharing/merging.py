@@ -349,27 +349,31 @@ def _files_to_settle(
     new = {one.event: one for one in with_bases(read, ())}
     gone = {one.target for one in coming if one.kind == ERASED}
     roots = {root for root, held in maps.items() if not gone.isdisjoint(held)}
-    heads = ledger.heads(filter(_is_source, touched))
-    files = {one.id for one in heads.values() if one.kind != MAP and root_of(one)} if lost.new else set[str]()
     merges = ledger.events_of(MERGE)
+    written = ledger.heads(filter(_is_source, touched)).values() if lost.new else ()
+    files = {one.id for one in written if one.kind != MAP and root_of(one)}
     has_lost_map = (
-        bool(roots or lost.known or files)
+        bool(roots or lost.known)
+        or any(root_of(one) in maps for one in written)
         or any((one.after or {}).get("lost_map") for one in merges[-1:])
-        or not all(readings.has_past(one, new) for one in coming if _is_file(one.after))
+        or any(readings.lacks_past(one, new) for one in coming)
     )
-    changes = [(one.before, one.after) for one in new.values()]
+    logged = set[str]().union(*map(readings.logged, maps))
+    changes = [(one.before, one.after) for one in new.values() if one.event not in logged]
     changes += _changes_of_maps(ledger, touched, maps, after=settled)
     for before, after in changes:
         if isinstance(after, Source) and (
-            _is_moved(before, after) or (has_lost_map and _alters_branches(before, after))
+            before is None or _is_moved(before, after) or (has_lost_map and _alters_branches(before, after))
         ):
             roots.add(after.origin)
     if lost.known:
         ids = {one.target for one in ledger.events() if _is_source(one.target)}
         files |= {one.id for one in ledger.heads(ids).values() if root_of(one)}
     for root in roots:
-        below = Compare("origin", "prefix", f"{root}#")
-        files |= {one.id for one in ledger.select(Selection(descend=True, types=("source",), where=below))}
+        where = Compare("origin", "prefix", f"{root}#")
+        below = {one.id for one in ledger.select(Selection(descend=True, types=("source",), where=where))}
+        has_lost_map |= root not in maps and bool(below)
+        files |= below
     unknown = {readings.first_unknown(one, new) for one in new.values() if _alters_branches(one.before, one.after)} - {
         0
     }
@@ -392,10 +396,6 @@ def _changes_of_maps(
 
 def _is_source(identity: str) -> bool:
     return identity.startswith(f"{PREFIXES['source']}:")
-
-
-def _is_file(item: object) -> bool:
-    return isinstance(item, Source) and item.kind != MAP and bool(root_of(item))
 
 
 def _alters_branches(before: object, after: object) -> bool:

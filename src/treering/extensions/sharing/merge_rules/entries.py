@@ -99,6 +99,7 @@ class LoggedReadings:
         self._maps = maps
         self._events_of = events_of
         self._readings: dict[str, list[_LoggedReading]] = {}
+        self._events: dict[str, frozenset[str]] = {}
 
     def before(self, seq: int, item: Object | None) -> tuple[str, ...] | None:
         """Return the latest readings before an event about a file or a map; `None` for a file without a map."""
@@ -127,11 +128,21 @@ class LoggedReadings:
         start = next(own, 0)
         return next((one.seq for one in readings[start:] if one.event not in known), 0)
 
-    def has_past(self, entry: MergeEntry, coming: Collection[str]) -> bool:
-        """Return whether a reading that the author of an entry of a file knew is in the log or among `coming`."""
-        root = root_of(entry.after) if isinstance(entry.after, Source) else ""
-        known = {one.event for one in self._of(root)}
-        return any(one in known or one in coming for one in entry.knew or ())
+    def lacks_past(self, entry: MergeEntry, coming: Mapping[str, MergeEntry]) -> bool:
+        """Return whether all readings that the author of an entry of a file knew are lost.
+
+        `coming` are entries of maps by their ids.
+        """
+        root = root_of(entry.after) if isinstance(entry.after, Source) and entry.after.kind != MAP else ""
+        if not root or not (entry.knew or root in self._maps):
+            return False  # it is no file of a repository
+        return not any(one in coming or one in self.logged(root) for one in entry.knew or ())
+
+    def logged(self, root: str) -> frozenset[str]:
+        """Return the ids of the logged readings of a repository."""
+        if root not in self._events:
+            self._events[root] = frozenset(one.event for one in self._of(root))
+        return self._events[root]
 
     def _of(self, root: str) -> list[_LoggedReading]:
         if root not in self._readings:
