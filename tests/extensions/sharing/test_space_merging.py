@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
@@ -34,9 +34,9 @@ from treering.core.patch import (
 from treering.core.policy import Policy
 from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
-from treering.extensions.sharing.merge_rules.entries import same_words
+from treering.extensions.sharing.merge_rules.entries import MAP, same_words
 from treering.extensions.sharing.merge_rules.merge import Merged
-from treering.extensions.sharing.merging import difference, log_name, merge_ledger
+from treering.extensions.sharing.merging import difference, entries, log_name, merge_ledger, receive
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli import run
@@ -55,21 +55,22 @@ class Replica:
     def __init__(self, name: str, days: int) -> None:
         clock = self.clock = SteppingClock(START, seed=name, ahead=timedelta(days=days))
         self.make = Builder(clock)
+        self.name = name
         self.commits = 0
         self.ledger: Ledger = MemoryLedger(clock=clock)
 
     def read_branch(self, branch: str, words: str | None, path: str = "a.py") -> None:
         """Read a file of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
-        here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status == "active"}
+        here = {getattr(one, "origin", ""): one for one in self.current().values() if one.status != "archived"}
         known = here["repo"].payload if isinstance(here.get("repo"), Source) else {}
         self.commits += 1
-        read = BranchRead(root="repo", branch=branch, commit=f"{self.commits:07}", known=known)
+        read = BranchRead(root="repo", branch=branch, commit=f"{self.name}-{self.commits}", known=known)
         file = SourceGone(f"repo#{path}")
         if words is not None:
             lines = [SegmentDraft(Lines(path=path, start=at, end=at), word) for at, word in enumerate(words.split(), 1)]
             draft = SourceDraft("file", f"repo#{path}", path, f"git-blob:{words}", "text", lines)
             file = SourceToWrite(draft)
-        top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{self.commits}", "repo_map"))
+        top = SourceToWrite(SourceDraft("repo", "repo", "repo", f"map:{read.commit}", "repo_map"))
         changes = SourceChanges(
             [top, file],
             known_sources=KnownSources(self.ledger, scope="/"),
@@ -129,12 +130,20 @@ def met(*replicas: Replica) -> None:
                     one.take(other)
 
 
+def met_in_turn(replicas: Sequence[Replica]) -> None:
+    """Have all know what each knows, and each merge the last ones first."""
+    for _ in range(2):
+        for one in replicas:
+            for other in reversed(replicas):
+                if one is not other:
+                    one.take(other)
+
+
 def grown(first: Replica, *names: str) -> list[Replica]:
     """Return copies of a replica, each with a name and a clock of its own."""
     copies = [Replica(name, 0) for name in names]
     for copy in copies:
         copy.take(first)
-        copy.commits = 10 * (copies.index(copy) + 1)
     return copies
 
 
@@ -388,7 +397,6 @@ def test_files_of_a_map_erased_in_one_copy_are_alike(*, is_copied: bool, is_read
     ada.read_branch("f/a", None)
     if is_copied:
         bob.ledger.load(ada.ledger.records())
-        bob.commits = 10
     else:
         bob.take(ada)
     if is_read_again:
@@ -429,6 +437,120 @@ def test_files_of_a_map_erased_before_its_first_merge_are_alike() -> None:
     assert ada.held() == bob.held()
 
 
+Steps = list[tuple[Any, ...]]
+LOST_MAPS: dict[str, Steps] = {
+    "before another space read the repository": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("note", "c"),
+        ("erase", "a"),
+        ("read", "b", "f/b", "one", "a.py"),
+    ],
+    "in a copy whose files a third space received": [
+        ("read", "a", "main", "one", "a.py"),
+        ("copy", "b", "a"),
+        ("read", "b", "f/b", "one", "b.py"),
+        ("erase", "b"),
+        ("take", "c", "b"),
+        ("read", "b", "f/b", "two", "a.py"),
+    ],
+    "while its files were read on another branch": [
+        ("read", "a", "main", "one", "a.py"),
+        ("take", "b", "a"),
+        ("read", "c", "f/b", "two", "b.py"),
+        ("read", "a", "f/b", "one two", "a.py"),
+        ("erase", "b"),
+        ("take", "b", "a"),
+    ],
+    "of two spaces that had merged": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "c", "f/a", "one", "b.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("erase", "a"),
+        ("take", "c", "a"),
+        ("read", "c", "main", None, "b.py"),
+    ],
+    "before the file was removed from its last branch": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "b", "f/b", "one", "a.py"),
+        ("erase", "b"),
+        ("read", "b", "f/a", None, "a.py"),
+        ("take", "c", "b"),
+    ],
+    "in the space that another had merged before": [
+        ("read", "a", "main", "one", "a.py"),
+        ("read", "c", "f/b", "one two", "a.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/a", "one two", "b.py"),
+        ("read", "b", "f/a", None, "a.py"),
+        ("erase", "c"),
+    ],
+    "in two spaces that had merged a third": [
+        ("read", "a", "main", "one", "a.py"),
+        ("take", "b", "a"),
+        ("take", "c", "b"),
+        ("read", "c", "f/a", "two", "b.py"),
+        ("erase", "a"),
+        ("erase", "b"),
+        ("read", "a", "f/a", "two", "a.py"),
+    ],
+    "before the repository was read again": [
+        ("read", "b", "main", "one two", "a.py"),
+        ("read", "b", "f/a", "one", "b.py"),
+        ("erase", "b"),
+        ("take", "a", "b"),
+        ("read", "b", "f/a", "one two", "a.py"),
+    ],
+    "by a move to another scope in a copy": [
+        ("read", "a", "f/b", "one two", "b.py"),
+        ("copy", "c", "a"),
+        ("copy", "b", "a"),
+        ("move", "b", "repo"),
+        ("read", "a", "f/a", "one two", "a.py"),
+    ],
+    "by a move in a space that read two maps": [
+        ("read", "c", "main", "two one", "a.py"),
+        ("read", "a", "main", "two one", "b.py"),
+        ("take", "a", "c"),
+        ("read", "a", "f/b", "one", "b.py"),
+        ("move", "a", "repo"),
+    ],
+}
+"""Histories in which the files of a repository lose the map that listed its branches."""
+
+
+def played(steps: Steps) -> list[Replica]:
+    """Return three replicas after the steps, and after all know what each knows."""
+    replicas = {name: Replica(name, place - 1) for place, name in enumerate("abc")}
+    for step, who, *rest in steps:
+        replica = replicas[who]
+        maps = [one for one in replica.current().values() if getattr(one, "origin", "") == "repo"]
+        match step:
+            case "read":
+                replica.read_branch(*rest)
+            case "take":
+                replica.take(replicas[rest[0]])
+            case "note":
+                replica.ledger.commit(replica.make.patch(replica.make.source("Monday.", origin="note.md")))
+            case "copy":
+                replica.ledger.load(replicas[rest[0]].ledger.records())
+            case "erase":
+                change(replica, Erase, max(maps, key=lambda one: one.status == "active").id)
+            case _:
+                change(replica, MoveScope, max(maps, key=lambda one: one.status == "active").id, to="/team")
+    met_in_turn(list(replicas.values()))
+    return list(replicas.values())
+
+
+@pytest.mark.parametrize("steps", LOST_MAPS.values(), ids=LOST_MAPS)
+def test_files_are_alike_after_their_map_was_lost(steps: Steps) -> None:
+    first, *others = played(steps)
+    for other in others:
+        assert alike(first, other)
+        assert first.held() == other.held()
+
+
 @pytest.mark.parametrize(("days", "is_merged"), [(29, True), (31, False), (400, False)])
 def test_merge_names_the_clock_of_a_copy_far_ahead(days: int, is_merged: bool) -> None:
     one, other = Replica("one", 0), Replica("other", days)
@@ -463,7 +585,6 @@ def test_evidence_lost_differently_in_two_copies_stays_one() -> None:
     for name in ("f/a", "f/b"):
         ada.read_branch(name, "one two")
     bob.ledger.load(ada.ledger.records())
-    bob.commits = 20
 
     def lost() -> list[tuple[str, ...]]:
         item = ada.ledger.get(fact.id)
@@ -483,6 +604,26 @@ def test_evidence_lost_differently_in_two_copies_stays_one() -> None:
     bob.read_branch("f/b", "one two")
     met(ada, bob)
     assert lost() == [()]
+
+
+def test_file_read_again_after_a_merge_archived_it_is_one_source_everywhere() -> None:
+    ada, bob, eve = played(
+        [
+            ("read", "b", "main", "one", "a.py"),
+            ("take", "c", "b"),
+            ("read", "c", "f/a", "one", "b.py"),
+            ("take", "a", "b"),
+            ("take", "a", "c"),
+            ("read", "c", "main", None, "a.py"),
+            ("read", "a", "f/a", None, "a.py"),
+            ("take", "a", "c"),
+            ("take", "b", "a"),
+            ("read", "a", "f/b", "two one", "a.py"),
+        ]
+    )
+    assert ada.held() == {"f/b": "two one"} == eve.held()
+    assert alike(ada, bob)
+    assert alike(ada, eve)
 
 
 def test_evidence_goes_back_to_a_source_that_was_moved() -> None:
@@ -566,7 +707,16 @@ class Merging(RuleBasedStateMachine):
         branch = data.draw(st.sampled_from(["main", "f/a", "f/b"]))
         words = data.draw(st.sampled_from(["one", "one two", "two one", None]))
         with suppress(TreeringError):
-            replica.read_branch(branch, words)
+            replica.read_branch(branch, words, data.draw(st.sampled_from(["a.py", "b.py"])))
+
+    @rule(data=st.data())
+    def erase_map(self, data: st.DataObject) -> None:
+        """Erase a map of the repository, so that its files lose the readings of their branches."""
+        replica = self._one(data)
+        maps = sorted(name for name, one in replica.current().items() if isinstance(one, Source) and one.kind == MAP)
+        if maps:
+            self.erased.add(name := data.draw(st.sampled_from(maps)))
+            change(replica, Erase, name)
 
     @rule(data=st.data())
     def merge(self, data: st.DataObject) -> None:
@@ -584,7 +734,6 @@ class Merging(RuleBasedStateMachine):
         empty = [one for one in self.replicas if not one.ledger.sequence()]
         if empty and replica.ledger.sequence():
             empty[0].ledger.load(replica.ledger.records())
-            empty[0].commits = replica.commits + 10 * (1 + self.replicas.index(empty[0]))
 
     @invariant()
     def what_was_erased_does_not_come_back(self) -> None:
@@ -594,15 +743,12 @@ class Merging(RuleBasedStateMachine):
             assert not here & gone
 
     def teardown(self) -> None:
-        for _ in range(2):
-            for one in self.replicas:
-                for other in reversed(self.replicas):
-                    if one is not other:
-                        one.take(other)
+        met_in_turn(self.replicas)
         first, *others = self.replicas
         for replica in self.replicas:
             replica.ledger.verify()
             replica.held()
+            replica.held("b.py")
             assert not self.erased & replica.current().keys()
         for other in others:
             told = [(a, other.current().get(a.id)) for a in first.current().values()]
@@ -750,6 +896,21 @@ def test_merge_after_an_erasure_reads_only_new_events() -> None:
     assert watched.read < 20
     met(one, copy)
     assert alike(one, copy)
+
+
+def test_sync_after_a_merge_and_an_erasure_reads_only_new_events() -> None:
+    one, other = Replica("one", 0), Replica("other", 0)
+    one.read_branch("main", "one")
+    sources = [one.make.source(f"Line {number}.", origin=f"{number}.md") for number in range(200)]
+    one.ledger.commit(one.make.patch(*sources))
+    told(other, 1)
+    met(one, other)
+    change(one, Erase, sources[0].id)
+    other.ledger.commit(other.make.patch(other.make.source("New.", origin="new.md")))
+    watched = Watched(one.ledger)
+    report = receive(cast("Ledger", watched), list(entries(other.ledger)), (), by=MERGER, reason="Synced")
+    assert (report.entries, watched.selected) == (1, 1), "of the objects, only the map"
+    assert watched.read < 20
 
 
 def test_merge_of_copies_settles_only_what_changed_since() -> None:

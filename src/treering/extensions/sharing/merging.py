@@ -4,13 +4,13 @@ import heapq
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby, islice, repeat
 from typing import Any, Literal
 
 from treering.core.audit import ERASED, GENESIS, Anchor, AuditEvent, verify_chain
-from treering.core.canonical import PREFIXES, kind_of
+from treering.core.canonical import PREFIXES
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
 from treering.core.objects import Object, Source, title_of
@@ -27,6 +27,7 @@ from treering.extensions.sharing.merge_rules.entries import (
     entry_of,
     root_of,
     same_words,
+    with_bases,
 )
 from treering.extensions.sharing.merge_rules.merge import Incoming, Merged, Parent, merge_entries
 from treering.ports.index import Change
@@ -225,17 +226,20 @@ def receive(
         begin, settled_from = _unsettled_from(target, alike)
         after, touched = _touched_since(target, begin)
         maps = maps_held(target)
+        lost = _lost_maps(target, source, touched, begin)
+        files, has_lost_map = _files_to_settle(target, coming, touched, maps, lost, settled=begin)
         incoming = Incoming(
             coming,
             parents,
             replace_tool(by),
             reason,
-            touched=touched | files_unknown_to_readers(target, coming, maps),
+            touched=touched,
             settled_from=settled_from,
-            unsettled=files_of_erased_maps(target, source, coming, touched, maps, settled=begin),
+            unsettled=files,
             after=after,
             always_recorded=told_anyway,
             maps=maps,
+            has_lost_map=has_lost_map,
         )
         before = versions_of_both(target, coming, touched)
         try:
@@ -285,52 +289,34 @@ def _touched_since(ledger: Ledger, after: int) -> tuple[Anchor, frozenset[str]]:
     return head, frozenset(touched.difference(one.id for one in new if not root_of(one)))
 
 
-def files_unknown_to_readers(
-    ledger: Ledger, coming: Sequence[MergeEntry], held: Mapping[tuple[str, str], Sequence[str]]
-) -> frozenset[str]:
-    """Return the sources whose current state was unknown to readers of other branches in `coming`.
+@dataclass(frozen=True, slots=True)
+class _LostMaps:
+    """Sources erased here since the last merge that were, or may have been, maps of repositories."""
 
-    A source that is on every branch known here may be missing on theirs. `held`: the maps here.
+    known: frozenset[str] = frozenset()
+    """Those that determined files which earlier merges settled."""
+    new: frozenset[str] = frozenset()
+    """Those written after that: they only determined files written since."""
+
+
+def _lost_maps(ledger: Ledger, source: Ledger | None, touched: Collection[str], settled: int) -> _LostMaps:
+    """Return the lost maps among objects that were changed or erased after the event `settled`.
+
+    A merge records the maps of its time. A source that no merge met may have been a map, unless `source` has it as
+    something else.
     """
-    maps = {one.event: one for one in coming if isinstance(one.after, Source) and one.after.kind == MAP}
-    if not maps:
-        return frozenset()
-    readings = LoggedReadings(held, ledger.events_of)
-    unknown = {readings.first_unknown(one, maps) for one in maps.values() if _brings_branches(one)} - {0}
-    events = ledger.events(after=min(unknown)) if unknown else ()
-    touched = {one.target for one in events if one.event_type != ERASED and "revision" in (one.after or {})}
-    heads = ledger.heads(touched)
-    return frozenset(name for name in touched if name in heads and heads[name].type == "source")
-
-
-def files_of_erased_maps(
-    ledger: Ledger,
-    source: Ledger | None,
-    coming: Sequence[MergeEntry],
-    touched: Collection[str],
-    held: Mapping[tuple[str, str], Sequence[str]],
-    *,
-    settled: int,
-) -> frozenset[str]:
-    """Return the files of repositories whose map was erased: their branches follow from the remaining readings.
-
-    `touched`: objects changed or erased here after the event `settled`. An erased source may have been the map of any
-    repository, unless `source` contains it as something else. A map that no merge has read determined only the files
-    that were written together with it.
-    """
-    going = {one.target for one in coming if one.kind == ERASED}
-    roots = {key for key, maps in held.items() if not going.isdisjoint(maps)}
-    names = {name for name in touched if kind_of(name) == "source"}
-    heads = ledger.heads(names)
-    lost = [name for name in names.difference(heads) if not (source and _is_known_without_map(name, ledger, source))]
-    if not roots and not lost:
-        return frozenset()
-    merged_to = max(settled, _settled(ledger)[1])
-    if roots or any(ledger.events_of(name)[0].seq <= merged_to for name in lost):
-        # Heads are read instead of objects, because a space may have many sources of which none is a file.
-        heads = ledger.heads({one.target for one in ledger.events() if one.target.startswith(f"{PREFIXES['source']}:")})
-    named = ((one.id, (one.scope, root_of(one))) for one in heads.values())
-    return frozenset(name for name, key in named if key in roots or (lost and key[1]))
+    names = set(filter(_is_source, touched))
+    merges = ledger.events_of(MERGE)
+    settled = max(settled, merges[-1].seq if merges else 0)
+    known, new = set[str](), set[str]()
+    for name in names - ledger.heads(names).keys():
+        events = ledger.events_of(name)
+        met = [one.after or {} for one in merges if events[0].seq <= one.seq < events[-1].seq]
+        if met and "maps" in met[-1]:
+            known.update([name] if name in met[-1]["maps"] else ())
+        elif not (source and _is_known_without_map(name, ledger, source)):
+            (known if events[0].seq <= settled else new).add(name)
+    return _LostMaps(frozenset(known), frozenset(new))
 
 
 def _is_known_without_map(name: str, ledger: Ledger, source: Ledger) -> bool:
@@ -344,11 +330,81 @@ def _is_known_without_map(name: str, ledger: Ledger, source: Ledger) -> bool:
     )
 
 
-def _brings_branches(entry: MergeEntry) -> bool:
-    before, after = (
-        known_branches(item.payload) if isinstance(item, Source) else {} for item in (entry.before, entry.after)
+def _files_to_settle(
+    ledger: Ledger,
+    coming: Sequence[MergeEntry],
+    touched: Collection[str],
+    maps: Mapping[str, Sequence[str]],
+    lost: _LostMaps,
+    *,
+    settled: int,
+) -> tuple[frozenset[str], bool]:
+    """Return the files of repositories that may be on other branches now, and whether a map was ever lost.
+
+    `maps`: the maps here; `touched`: objects changed or erased here after the event `settled`. A reading that knew all
+    others changes no file. But without a map, it is not known what a reading knew of the files that the map listed.
+    """
+    readings = LoggedReadings(maps, ledger.events_of)
+    read = [one for one in coming if isinstance(one.after, Source) and one.after.kind == MAP]
+    new = {one.event: one for one in with_bases(read, ())}
+    gone = {one.target for one in coming if one.kind == ERASED}
+    roots = {root for root, held in maps.items() if not gone.isdisjoint(held)}
+    merges = ledger.events_of(MERGE)
+    written = ledger.heads(filter(_is_source, touched)).values() if lost.new else ()
+    files = {one.id for one in written if one.kind != MAP and root_of(one)}
+    has_lost_map = (
+        bool(roots or lost.known)
+        or any(root_of(one) in maps for one in written)
+        or any((one.after or {}).get("lost_map") for one in merges[-1:])
+        or any(readings.lacks_past(one, new) for one in coming)
     )
-    return bool(after.keys() - before.keys())
+    logged = set[str]().union(*map(readings.logged, maps))
+    changes = [(one.before, one.after) for one in new.values() if one.event not in logged]
+    changes += _changes_of_maps(ledger, touched, maps, after=settled)
+    for before, after in changes:
+        if isinstance(after, Source) and (
+            before is None or _is_moved(before, after) or (has_lost_map and _alters_branches(before, after))
+        ):
+            roots.add(after.origin)
+    if lost.known:
+        ids = {one.target for one in ledger.events() if _is_source(one.target)}
+        files |= {one.id for one in ledger.heads(ids).values() if root_of(one)}
+    for root in roots:
+        where = Compare("origin", "prefix", f"{root}#")
+        below = {one.id for one in ledger.select(Selection(descend=True, types=("source",), where=where))}
+        has_lost_map |= root not in maps and bool(below)
+        files |= below
+    unknown = {readings.first_unknown(one, new) for one in new.values() if _alters_branches(one.before, one.after)} - {
+        0
+    }
+    if unknown:
+        later = {one.target for one in ledger.events(after=min(unknown)) if _is_source(one.target)}
+        files |= {one.id for one in ledger.heads(later).values() if root_of(one)}
+    return frozenset(files), has_lost_map
+
+
+def _changes_of_maps(
+    ledger: Ledger, touched: Collection[str], maps: Mapping[str, Sequence[str]], *, after: int
+) -> Iterator[tuple[Object | None, Object]]:
+    """Yield the revisions of maps that were written here after an event, with those before them."""
+    for identity in {one for held in maps.values() for one in held}.intersection(touched):
+        events = (one for one in ledger.events_of(identity) if one.seq > after and "revision" in (one.after or {}))
+        history = ledger.history(identity)
+        since = len(history) - sum(1 for _ in events)
+        yield from zip([None, *history][since:], history[since:], strict=False)
+
+
+def _is_source(identity: str) -> bool:
+    return identity.startswith(f"{PREFIXES['source']}:")
+
+
+def _alters_branches(before: object, after: object) -> bool:
+    names = [set(known_branches(one.payload) if isinstance(one, Source) else ()) for one in (before, after)]
+    return names[0] != names[1]
+
+
+def _is_moved(before: object, after: Source) -> bool:
+    return isinstance(before, Source) and before.scope != after.scope
 
 
 def log_name(ledger: Ledger) -> str:
@@ -372,13 +428,13 @@ def entries(
         yield from _public(_told_by(batch, changes, ledger, readings), private, ledger)
 
 
-def maps_held(ledger: Ledger) -> Mapping[tuple[str, str], Sequence[str]]:
-    """Return the ids of all maps of repositories in a ledger, by scope and origin, whatever their status."""
-    ids: dict[tuple[str, str], list[str]] = {}
+def maps_held(ledger: Ledger) -> Mapping[str, Sequence[str]]:
+    """Return the ids of all maps of repositories in a ledger, by origin, whatever their scope and status."""
+    ids: dict[str, list[str]] = {}
     where = Compare("kind", "eq", MAP)
     for item in ledger.select(Selection(descend=True, types=("source",), where=where)):
         if isinstance(item, Source):
-            ids.setdefault((item.scope, item.origin), []).append(item.id)
+            ids.setdefault(item.origin, []).append(item.id)
     return ids
 
 

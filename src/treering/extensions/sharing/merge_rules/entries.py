@@ -82,28 +82,30 @@ class _LoggedReading:
     is_own: bool
     knew: tuple[str, ...]
     last: frozenset[str]
-    """The latest readings that the log knows from here on."""
+    """The latest readings of each map that the log knows from here on."""
 
 
 class LoggedReadings:
     """The readings of a repository that a log knew at each of its events.
 
-    A reading is an entry of the map of the repository, identified by the id of its event. `maps` contains by scope and
-    origin the ids of the maps, including archived ones; `events_of` returns the events of one.
+    A reading is an entry of the map of the repository, identified by the id of its event. `maps` contains by origin the
+    ids of the maps, including archived ones; `events_of` returns the events of one.
+
+    A repository may have several maps, and one of them may be erased. So the latest readings of each map are listed,
+    even those that a reading of another map knew: what is known of the remaining maps does not change.
     """
 
-    def __init__(
-        self, maps: Mapping[tuple[str, str], Iterable[str]], events_of: Callable[[str], Sequence[AuditEvent]]
-    ) -> None:
+    def __init__(self, maps: Mapping[str, Iterable[str]], events_of: Callable[[str], Sequence[AuditEvent]]) -> None:
         self._maps = maps
         self._events_of = events_of
-        self._readings: dict[tuple[str, str], list[_LoggedReading]] = {}
+        self._readings: dict[str, list[_LoggedReading]] = {}
+        self._events: dict[str, frozenset[str]] = {}
 
     def before(self, seq: int, item: Object | None) -> tuple[str, ...] | None:
         """Return the latest readings before an event about a file or a map; `None` for a file without a map."""
         if not isinstance(item, Source) or not (root := root_of(item)):
             return None
-        readings = self._of(item.scope, root)
+        readings = self._of(root)
         at = bisect_left(readings, seq, key=lambda one: one.seq)
         return tuple(sorted(readings[at - 1].last)) if at else () if item.kind == MAP else None
 
@@ -114,7 +116,7 @@ class LoggedReadings:
         """
         if not isinstance(reading.after, Source):
             return 0
-        readings = self._of(reading.after.scope, reading.after.origin)
+        readings = self._of(reading.after.origin)
         knew = {one.event: one.knew for one in readings} | {name: one.knew or () for name, one in coming.items()}
         known, waiting = set[str](), [reading.event]
         while waiting:
@@ -126,21 +128,42 @@ class LoggedReadings:
         start = next(own, 0)
         return next((one.seq for one in readings[start:] if one.event not in known), 0)
 
-    def _of(self, scope: str, root: str) -> list[_LoggedReading]:
-        if (scope, root) not in self._readings:
-            events = [one for identity in self._maps.get((scope, root), ()) for one in self._events_of(identity)]
+    def lacks_past(self, entry: MergeEntry, coming: Mapping[str, MergeEntry]) -> bool:
+        """Return whether all readings that the author of an entry of a file knew are lost.
+
+        `coming` are entries of maps by their ids.
+        """
+        root = root_of(entry.after) if isinstance(entry.after, Source) and entry.after.kind != MAP else ""
+        if not root or not (entry.knew or root in self._maps):
+            return False  # it is no file of a repository
+        return not any(one in coming or one in self.logged(root) for one in entry.knew or ())
+
+    def logged(self, root: str) -> frozenset[str]:
+        """Return the ids of the logged readings of a repository."""
+        if root not in self._events:
+            self._events[root] = frozenset(one.event for one in self._of(root))
+        return self._events[root]
+
+    def _of(self, root: str) -> list[_LoggedReading]:
+        if root not in self._readings:
+            events = [one for identity in self._maps.get(root, ()) for one in self._events_of(identity)]
             readings: list[_LoggedReading] = []
+            last: dict[str, frozenset[str]] = {}
             for event in sorted(events, key=lambda one: one.seq):
-                merged, before = event.merged, readings[-1].last if readings else frozenset[str]()
+                merged = event.merged
                 if "revision" not in (event.after or {}) or (merged is not None and "event" not in merged):
                     continue
+                before = last.get(event.target, frozenset[str]())
                 if merged is None:
-                    readings.append(_LoggedReading(event.seq, event.id, True, tuple(before), frozenset({event.id})))
+                    name, knew = event.id, tuple(frozenset[str]().union(*last.values()))
+                    last[event.target] = frozenset({name})
                 else:
                     name, knew = merged["event"], _knew(merged) or ()
-                    readings.append(_LoggedReading(event.seq, name, False, knew, before.difference(knew) | {name}))
-            self._readings[scope, root] = readings
-        return self._readings[scope, root]
+                    last[event.target] = before.difference(knew) | {name}
+                known = frozenset[str]().union(*last.values())
+                readings.append(_LoggedReading(event.seq, name, merged is None, knew, known))
+            self._readings[root] = readings
+        return self._readings[root]
 
 
 def entries_of(

@@ -71,8 +71,10 @@ class Incoming:
     """The head of the log at which `touched` was read; `None` skips the check."""
     always_recorded: bool = False
     """Whether the heads of the parents are recorded even if there are no new entries."""
-    maps: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
-    """By scope and origin, the ids of all maps of repositories in this space, whatever their status."""
+    maps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By origin, the ids of all maps of repositories in this space, whatever their scope and status."""
+    has_lost_map: bool = False
+    """Whether a map of a repository was erased, or may have been, in this space or in one that was merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ class _Work:
     twins: list[tuple[str, str]] = field(default_factory=list)
     """Sources and nodes that were replaced by another one of the same name, with the other one."""
     logged: LoggedReadings = field(init=False)
-    _fresh_maps: dict[tuple[str, str], dict[str, None]] | None = None
+    _fresh_maps: dict[str, dict[str, None]] | None = None
     readings: dict[tuple[str, str], BranchReadings] = field(default_factory=dict)
     """By scope and origin, the readings of a repository that are stored here or are in the entries."""
 
@@ -384,24 +386,31 @@ class _Work:
         if not isinstance(item, Source) or not (root := root_of(item)):
             return False
         is_new = item.id in self.incoming.touched and item.id not in self.incoming.unsettled
-        return not is_new or bool(self._incoming_maps(item.scope, root))
+        return not is_new or bool(self._incoming_maps(root))
 
-    def _incoming_maps(self, scope: str, root: str) -> tuple[str, ...]:
+    def _incoming_maps(self, root: str) -> tuple[str, ...]:
         if self._fresh_maps is None:
             self._fresh_maps = {}
             for identity, entries in self.fresh.items():
                 for item in (one.after for one in entries):
                     if isinstance(item, Source) and item.kind == MAP:
-                        self._fresh_maps.setdefault((item.scope, item.origin), {})[identity] = None
-        return tuple(self._fresh_maps.get((scope, root), ()))
+                        self._fresh_maps.setdefault(item.origin, {})[identity] = None
+        return tuple(self._fresh_maps.get(root, ()))
 
     def _readings(self, item: Source) -> BranchReadings:
         """Return the readings of the repository that a source is a file of, or no readings."""
         key = (item.scope, root_of(item))
         if key not in self.readings:
-            maps = dict.fromkeys([*self.incoming.maps.get(key, ()), *self._incoming_maps(*key)])
-            self.readings[key] = BranchReadings(one for identity in maps for one in self._all_entries(identity))
+            maps = dict.fromkeys([*self.incoming.maps.get(key[1], ()), *self._incoming_maps(key[1])])
+            entries = (
+                one for identity in maps if self._is_map_in(identity, *key) for one in self._all_entries(identity)
+            )
+            self.readings[key] = BranchReadings(entries)
         return self.readings[key]
+
+    def _is_map_in(self, identity: str, scope: str, root: str) -> bool:
+        state = folded(self._all_entries(identity)) if identity in self.fresh else self.stored.get(identity)
+        return isinstance(state, Source) and (state.scope, state.origin) == (scope, root)
 
     def _derived(self) -> dict[str, Object]:
         """Return the folded objects with the consequences of all of them."""
@@ -440,6 +449,7 @@ class _Writer:
         self._entries: list[CopiedEvent] = []
         self._effects: list[Effect] = []
         self._written: set[str] = set()
+        self._maps = {identity for maps in incoming.maps.values() for identity in maps}
 
     def put(
         self, identity: str, here: Object | None, fresh: Sequence[MergeEntry], final: Object, known: list[Object]
@@ -469,6 +479,8 @@ class _Writer:
         entry: MergeEntry | None = None,
     ) -> Object:
         revised = item.model_copy(update={"revision": here.revision + 1 if here else 1, "updated_at": self._now})
+        if isinstance(revised, Source) and revised.kind == MAP:
+            self._maps.add(revised.id)
         before = _state(here) if here else None
         self._add(event, revised.id, before, _state(revised), origin or {}, entry, Put(event, here, revised))
         return revised
@@ -520,6 +532,9 @@ class _Writer:
         after: dict[str, Any] = {"parents": [_parent_data(one) for one in self._incoming.parents]}
         if self._incoming.settled_from:
             after["settled_from"] = self._incoming.settled_from
+        after["maps"] = sorted(self._maps)
+        if self._incoming.has_lost_map:
+            after["lost_map"] = True
         self._add(MERGED, MERGE, None, after, None, None, None, patch_hash=record_hash(record))
         append(self._session, LedgerPart(self._start, tuple(self._entries)))
         keep_outcomes(self._session, Outcomes((record,)))

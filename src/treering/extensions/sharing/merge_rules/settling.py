@@ -43,7 +43,7 @@ def _join_names(
     """
     groups: dict[tuple[str, ...], list[Object]] = {}
     for item in objects.values():
-        if name := name_held(item) or _name_on_branches(item, entries_of, readings):
+        if name := name_held(item) if item.id in single else _name_on_branches(item, entries_of, readings):
             groups.setdefault(name, []).append(item)
     gave_way: dict[str, str] = {}
     for group in groups.values():
@@ -66,10 +66,17 @@ def _join_names(
 
 
 def _name_on_branches(item: Object, entries_of: Entries, readings: Readings) -> tuple[str, ...] | None:
-    """Return the name of an archived file that is on a branch unknown in the copy that archived it."""
-    if not isinstance(item, Source) or item.kind == MAP or item.status != "archived" or not (known := readings(item)):
-        return None
-    return (item.scope, item.origin) if known.contents(entries_of(item.id), root_of(item)) else None
+    """Return the name that an object holds after all of its entries.
+
+    A file that its own entries left on no branch gives up its name, and one that was archived in a copy which did not
+    know all of its branches holds it. So a merge need not know archived files to give the name to another one.
+    """
+    name = name_held(item)
+    if not isinstance(item, Source) or item.kind == MAP or not (known := readings(item)):
+        return name
+    if known.contents(entries_of(item.id), root_of(item)):
+        return (item.scope, item.origin)
+    return (*name, item.id) if name else None
 
 
 def _newest(item: Object) -> tuple[Any, ...]:
