@@ -511,14 +511,17 @@ class WordTable:
 
     def unpack(self, packed: PackedTable) -> None:
         """Load a table from `packed`, without copying its arrays. Raises `Corrupt` if they are inconsistent."""
-        lengths = packed.array("lengths", np.int32, None)
-        bounds = packed.array("bounds", np.int64, None)
+        lengths, bounds = packed.array("lengths", np.int32, None), packed.array("bounds", np.int64, None)
         keys = packed.array("keys", np.int32, None)
-        kind = np.int16 if packed.number("bytes", most=4) == 2 else np.int32
+        kind = np.int16 if packed.number("bytes", most=4) == np.dtype(np.int16).itemsize else np.int32
         doubled = packed.array("doubled", kind, len(keys))
-        joined = packed.array("terms", np.uint32, None).tobytes().decode("utf-32-le")
+        try:
+            joined = packed.array("terms", np.uint32, None).tobytes().decode("utf-32-le")
+        except UnicodeDecodeError as error:
+            raise unfit() from error
         terms = joined.split("\n") if joined else []
-        if len(bounds) != len(terms) + 1 or np.any(np.diff(bounds) < 0) or (bounds[0], bounds[-1]) != (0, len(keys)):
+        ends = [0, *bounds.tolist(), len(keys)]
+        if len(bounds) != len(terms) + 1 or any(one > other for one, other in pairwise(ends)):
             raise unfit()
         self.rows, self._total = packed.number("rows", most=MAX_KEY), packed.number("total", most=2**62)
         self._lengths, self._norms = lengths, None
