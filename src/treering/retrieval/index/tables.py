@@ -505,7 +505,7 @@ class WordTable:
 
         bounds = np.cumsum([0, *frequent.values()], dtype=np.int64)
         terms = np.frombuffer("\n".join(frequent).encode("utf-32-le"), np.uint32)
-        arrays = {"lengths": self._lengths, "bounds": bounds, "terms": terms}
+        arrays: dict[str, npt.NDArray[Any]] = {"lengths": self._lengths, "bounds": bounds, "terms": terms}
         numbers = {"rows": self.rows, "total": self._total, "bytes": np.dtype(kind).itemsize}
         return PackedTable(numbers, arrays, int(bounds[-1]), parts())
 
@@ -631,10 +631,11 @@ class WordTable:
         return scores
 
     def _weighed(self, postings: Postings, keys: Keys) -> Scores:
-        if self._norms is None:
-            self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
+        norms = self._norms
+        if norms is None:
+            norms = self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + self._norms.take(keys)))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + norms.take(keys)))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
