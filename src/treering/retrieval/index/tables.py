@@ -631,11 +631,10 @@ class WordTable:
         return scores
 
     def _weighed(self, postings: Postings, keys: Keys) -> Scores:
-        norms = self._norms
-        if norms is None:
-            norms = self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
+        if self._norms is None:
+            self._norms = K1 * (1 - B + B * self._lengths.astype(np.float64) / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
-        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + norms.take(keys)))
+        weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + self._norms.take(keys)))
         return weighed
 
     def scores_of_others(self, lengths: Scores, found: Sequence[Postings], having: Sequence[int]) -> Scores:
