@@ -1,6 +1,8 @@
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -12,8 +14,10 @@ from treering.core.patch import Erase
 from treering.ports.search import TextRequest
 from treering.stores.sqlite.index import word_tables
 from treering.stores.sqlite.index.tables import create_tables
-from treering.stores.sqlite.index.words import lost_terms, purge_words, rank_words, totals
+from treering.stores.sqlite.index.words import frequent_terms, lost_terms, purge_words, rank_words, totals
+from treering.stores.sqlite.ready import ready_folder
 from treering.stores.sqlite.sight import sight
+from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.stage import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()
@@ -133,6 +137,138 @@ def test_whatever_was_written_words_rank_to_the_scores_of_fts5(told, limit):
             space.erase(held.pop(0))
         agrees(space, *terms, limit=limit)
     space.ledger.close()
+
+
+@contextmanager
+def saving_all_words():
+    """Save the postings of all words, in spaces of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_tables, "MIN_SAVED_PASSAGES", 1)
+        patch.setattr(word_tables, "SAVED_SHARE", 0)
+        yield
+
+
+def saved_words(path):
+    return ready_folder(path) / "words.table"
+
+
+moves = st.one_of(steps, st.tuples(st.just("add several"), texts), st.tuples(st.just("open"), st.just("")))
+
+
+@given(st.lists(st.tuples(moves, questions, st.integers(0, 2)), min_size=1, max_size=12), st.integers(1, 6))
+@settings(max_examples=30, deadline=None)
+def test_processes_with_saved_words_rank_to_the_scores_of_fts5(told, limit):
+    with saving_all_words(), TemporaryDirectory() as folder:
+        clock, path, held = SteppingClock(), f"{folder}/space.db", []
+        spaces = [open_space(path, clock=clock) for _ in range(3)]
+        for n, ((step, text), terms, which) in enumerate(told):
+            space = spaces[which]
+            if step == "open":
+                space.ledger.close()
+                spaces[which] = open_space(path, clock=clock)
+            elif step == "add several":
+                held += (more := [space.make.source(f"{text} dig{k}", origin=f"{n}/{k}") for k in range(20)])
+                space.commit(*more)
+            elif step == "add" or not held:
+                held.append(space.make.source(text or "bees", "dig honeycomb", origin=str(n), title=text[:9]))
+                space.commit(held[-1])
+            elif step == "change":
+                space.reread(held[-1], text)
+            elif step == "archive":
+                space.move(held.pop(), "archived")
+            else:
+                space.erase(held.pop(0))
+                space.ledger.compact()
+            agrees(spaces[which], *terms, limit=limit)
+            agrees(spaces[n % 3], *terms, limit=limit)
+        for space in spaces:
+            agrees(space, *TERMS)
+            space.ledger.close()
+
+
+def test_next_process_reads_saved_words_only_from_the_file(path, monkeypatch):
+    with saving_all_words():
+        first = open_space(path)
+        first.commit(*(first.make.source(f"Bees hum {n}.", origin=str(n)) for n in range(40)))
+        ranked = agrees(first, "hum", "bee")
+        reads = []
+        monkeypatch.setattr(word_tables, "_read", lambda *given: reads.append(given))
+        second = open_space(path)
+        assert asked(second, "hum", "bee") == ranked
+        first.commit(first.make.source("Ants hum, and hum.", origin="late"))
+        assert len(agrees(second, "hum", limit=99)) == 41
+        assert not reads
+        for space in (first, second):
+            space.ledger.close()
+
+
+def test_saved_words_follow_thousands_of_changes(path):
+    with saving_all_words():
+        first = open_space(path)
+        sources = [first.make.source(f"Bees hum {n}.", origin=str(n)) for n in range(100)]
+        first.commit(*sources)
+        agrees(first, "hum", "bee")
+        for source in sources[::3]:
+            first.move(source, "archived")
+        for start in range(0, 1_200, 300):
+            first.commit(*(first.make.source(f"Ants hum {n}.", origin=f"late/{n}") for n in range(start, start + 300)))
+        first.embed()
+        agrees(first, "hum", "ant", limit=2_000)
+        assert len(agrees(first, "bee", limit=2_000)) == 66
+        first.ledger.close()
+
+
+def test_erased_words_leave_all_saved_files(path):
+    with saving_all_words():
+        space, other = open_space(path), open_space(path)
+        gone = space.make.source("Bees hum secretly.", origin="1")
+        space.commit(gone, *(space.make.source(f"Ants hum {n}.", origin=f"a{n}") for n in range(9)))
+        agrees(space, "hum")
+        (word,) = [term for term in space.index.text._words._table._saved.bounds if term.startswith("secret")]
+        assert len(agrees(other, word)) == 1
+        assert word.encode("utf-32-le") in saved_words(path).read_bytes()
+        space.erase(gone)
+        space.ledger.compact()
+        assert not saved_words(path).exists()
+        for each in (space, other):
+            assert agrees(each, word) == []
+            assert word not in each.index.text._words._table._saved.bounds
+        later = open_space(path)
+        assert len(agrees(later, "hum")) == 9
+        assert word.encode("utf-32-le") not in saved_words(path).read_bytes()
+        for each in (space, other, later):
+            each.ledger.close()
+
+
+def test_damaged_saved_words_are_replaced(path):
+    with saving_all_words():
+        for damage in (None, 0, 4_100):
+            space = open_space(path)
+            if damage is None:
+                space.commit(*(space.make.source(f"Bees hum {n}.", origin=str(n)) for n in range(9)))
+            else:
+                content = saved_words(path).read_bytes()
+                saved_words(path).write_bytes(content[:damage] + bytes([content[damage] ^ 1]) + content[damage + 1 :])
+            assert len(agrees(space, "hum")) == 9
+            space.ledger.close()
+
+
+def test_a_small_space_saves_no_words(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", origin="1"))
+    agrees(space, "hum")
+    assert not saved_words(path).exists()
+    space.ledger.close()
+
+
+def test_frequent_terms_are_found_between_long_postings():
+    connection = full_text(range(1, 3_000), range(3_000, 12_000))
+    rows = ((key, "seldom" if key % 100 else "rare _scope") for key in range(12_000, 14_000))
+    connection.executemany("INSERT INTO passage_words(rowid, body) VALUES(?, ?)", rows)
+    assert frequent_terms(connection, 1_000, 20_000) == {"common": 11_999, "seldom": 1_980}
+    assert frequent_terms(connection, 1_000, 5_000) == {"seldom": 1_980}
+    connection.execute("INSERT INTO passage_words(passage_words) VALUES('optimize')")
+    assert frequent_terms(connection, 1_000, 20_000) == {"common": 11_999, "seldom": 1_980}
 
 
 def test_next_read_ranks_writes_of_other_processes(path):

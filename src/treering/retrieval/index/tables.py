@@ -1,8 +1,9 @@
 """In-memory tables: vectors for cosine search, and postings of words for BM25."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log
 from typing import Any, TypeVar
 
@@ -389,6 +390,9 @@ POSTINGS_PER_PASSAGE = 12
 At 500,000 passages a search takes 32 ms instead of 39 with 2 million (`benchmarks scale`).
 """
 
+MAX_WEIGHT = 2
+"""The greatest weight of a column."""
+
 K1 = 1.2
 B = 0.75
 _LEAST_IDF = 1e-6  # as in FTS5, the weight of a word in most passages, instead of a negative one
@@ -413,18 +417,38 @@ class Postings:
     keys: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]
 
-    def renewed(self, changed: Sequence[int], counts: Mapping[int, float]) -> "Postings":
-        """Return the postings after changes. `counts`: occurrences in those of the changed passages that match."""
-        gone = distinct(np.array(changed, np.int32))
-        at = np.searchsorted(self.keys, gone)
-        at = at[self.keys.take(at, mode="clip") == gone] if len(self.keys) else at[:0]
-        if not (len(at) or counts):
+    def renewed(self, changed: npt.NDArray[np.int32], first: int, added: Mapping[int, float]) -> "Postings":
+        """Return the postings without changed passages, and with `added` instead of all passages from a key on."""
+        keys = self.keys[: np.searchsorted(self.keys, first)]
+        places = np.searchsorted(keys, changed)
+        removed = places[keys.take(places, mode="clip") == changed] if len(keys) else places[:0]
+        if len(keys) == len(self.keys) and not (len(removed) or added):
             return self
-        keys, known = np.delete(self.keys, at), np.delete(self.counts, at)
-        new = np.array(sorted(counts), np.int32)
-        places = np.searchsorted(keys, new)
-        added = np.array([counts[key] for key in new.tolist()], np.float32)
-        return Postings(np.insert(keys, places, new), np.insert(known, places, added))
+        new = np.array(sorted(added), np.int32)
+        counts = np.array([added[key] for key in new.tolist()], np.float32)
+        return Postings(
+            np.concatenate([np.delete(keys, removed), new]),
+            np.concatenate([np.delete(self.counts[: len(keys)], removed), counts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PostingLists:
+    """The postings of several terms, joined."""
+
+    bounds: Mapping[str, tuple[int, int]]
+    """By term, the first position in the arrays, and the position after the last."""
+    keys: npt.NDArray[np.int32]
+    doubled: npt.NDArray[Any]
+    """Twice the numbers of occurrences, which are whole numbers, because weights of columns are multiples of a half."""
+
+    def find(self, term: str) -> Postings:
+        """Return the postings of a term."""
+        part = slice(*self.bounds[term])
+        return Postings(self.keys[part], self.doubled[part] * np.float32(0.5))
+
+
+_NO_LISTS = PostingLists({}, np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,8 +462,8 @@ class WeighedPostings:
 class WordTable:
     """The lengths of passages and cached postings of one snapshot, ranked by BM25 like the `bm25()` of FTS5.
 
-    It takes about 16 bytes per possible key up to the greatest, and 8 bytes per cached posting. Not thread-safe: the
-    caller must not search during changes.
+    It takes about 12 bytes per possible key up to the greatest, and 8 bytes per cached posting. Postings of frequent
+    terms may be in a mapped file instead. Not thread-safe: the caller must not search during changes.
     """
 
     def __init__(self, *, most_postings: int = 0) -> None:
@@ -447,19 +471,73 @@ class WordTable:
         self._cached = 0
         self.rows = 0
         """The number of passages."""
+        self._total = 0
         self._postings: OrderedDict[str, tuple[Postings, int]] = OrderedDict()
         """By term, with the number of changes that they include."""
+        self._saved = _NO_LISTS
+        """Postings that include no changes."""
         self._changed: list[int] = []
-        self._lengths: Scores = np.zeros(0)
-        self._usual = 0.0
+        """The passages that were added or removed."""
+        self._lengths = np.zeros(0, np.int32)
         self._norms: Scores | None = None
         """By key, the BM25 length norm of the passage; computed when needed."""
 
     def begin(self, keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
         """Start over with the lengths (in terms) of all passages, their number, and their total length."""
-        self._lengths = np.zeros(int(keys.max(initial=-1)) + 1)
+        self._lengths = np.zeros(int(keys.max(initial=-1)) + 1, np.int32)
         self._lengths[keys] = lengths
-        self.renew((), np.zeros(0, np.int64), np.zeros(0, np.int64), rows=rows, total=total)
+        self.rows, self._total, self._norms = rows, total, None
+        self.forget()
+
+    def packed(self, frequent: Mapping[str, int], read: Callable[[str], Postings]) -> PackedTable:
+        """Return the table with the postings of frequent terms, which are given with their numbers of passages.
+
+        `read` returns the current postings of a term.
+        """
+        widest = 2 * MAX_WEIGHT * int(self._lengths.max(initial=0))
+        kind = np.int16 if widest <= np.iinfo(np.int16).max else np.int32
+
+        def parts() -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+            yield {"keys": _NO_LISTS.keys, "doubled": np.zeros(0, kind)}
+            for term in frequent:
+                postings = read(term)
+                yield {"keys": postings.keys, "doubled": (2 * postings.counts).astype(kind)}
+
+        bounds = np.cumsum([0, *frequent.values()], dtype=np.int64)
+        terms = np.frombuffer("\n".join(frequent).encode("utf-32-le"), np.uint32)
+        arrays: dict[str, npt.NDArray[Any]] = {"lengths": self._lengths, "bounds": bounds, "terms": terms}
+        numbers = {"rows": self.rows, "total": self._total, "bytes": np.dtype(kind).itemsize}
+        return PackedTable(numbers, arrays, int(bounds[-1]), parts())
+
+    def unpack(self, packed: PackedTable) -> None:
+        """Load a table from `packed`, without copying its arrays. Raises `Corrupt` if they are inconsistent."""
+        lengths, bounds = packed.array("lengths", np.int32, None), packed.array("bounds", np.int64, None)
+        keys = packed.array("keys", np.int32, None)
+        kind = np.int16 if packed.number("bytes", most=4) == np.dtype(np.int16).itemsize else np.int32
+        doubled = packed.array("doubled", kind, len(keys))
+        try:
+            joined = packed.array("terms", np.uint32, None).tobytes().decode("utf-32-le")
+        except UnicodeDecodeError as error:
+            raise unfit() from error
+        terms = joined.split("\n") if joined else []
+        ends = [0, *bounds.tolist(), len(keys)]
+        if len(bounds) != len(terms) + 1 or any(one > other for one, other in pairwise(ends)):
+            raise unfit()
+        self.rows, self._total = packed.number("rows", most=MAX_KEY), packed.number("total", most=2**62)
+        self._lengths, self._norms = lengths, None
+        self.forget()
+        self._saved = PostingLists(dict(zip(terms, pairwise(bounds.tolist()), strict=True)), keys, doubled)
+
+    def forget(self) -> None:
+        """Forget all postings."""
+        self._postings.clear()
+        self._saved = _NO_LISTS
+        self._changed, self._cached = [], 0
+
+    def detach(self) -> None:
+        """Forget all postings, and copy the lengths, so that a mapped file is not used any more."""
+        self.forget()
+        self._lengths = self._lengths.copy()
 
     def renew(self, changed: Sequence[int], keys: Keys, lengths: Keys, *, rows: int, total: int) -> None:
         """Update to a later snapshot: replace the lengths of `changed` passages by those of `keys`.
@@ -468,38 +546,73 @@ class WordTable:
         """
         greatest = max((*changed, int(keys.max(initial=-1))), default=-1)
         if greatest >= len(self._lengths):
-            larger = np.zeros(greatest + 1 + greatest // 8)
-            larger[: len(self._lengths)] = self._lengths
-            self._lengths = larger
+            self._lengths = np.concatenate(
+                [self._lengths, np.zeros(greatest + 1 + greatest // 8 - len(self._lengths), np.int32)]
+            )
+        altered = self._altered(changed, keys)
         self._lengths[list(changed)] = 0
         self._lengths[keys] = lengths
-        self.rows, self._usual = rows, total / max(1, rows)
-        self._norms = None
-        if set(changed) <= set(keys.tolist()) and len(self._changed) <= MAX_CHANGES:
-            self._changed.extend(changed)
-        else:
+        self.rows, self._total, self._norms = rows, total, None
+        if len(self._changed) > MAX_CHANGES:
+            self.forget()
+        elif not set(changed) <= set(keys.tolist()):
             self._postings.clear()
-            self._changed, self._cached = [], 0
+            self._cached = 0
+        self._changed += altered.tolist()
+
+    def _altered(self, changed: Sequence[int], keys: Keys) -> Keys:
+        """Return the changed passages that were added or removed. The words of a passage never change.
+
+        A passage may have the key of an erased one only if there is no greater key from before.
+        """
+        altered = np.array(changed, np.int64)
+        before = self._lengths > 0
+        were = before[altered]
+        before[altered] = False
+        greatest = len(before) - int(np.argmax(before[::-1])) - 1 if before.any() else -1
+        same = were & np.isin(altered, keys) & (altered < greatest)
+        unchanged: Keys = altered[~same]
+        return unchanged
 
     def held(self, terms: Iterable[str]) -> set[str]:
-        """Return the terms with cached postings."""
-        return self._postings.keys() & terms
+        """Return the terms with cached or saved postings."""
+        return {term for term in terms if term in self._postings or term in self._saved.bounds}
+
+    def having(self, term: str) -> int | None:
+        """Return the number of passages in the cached or saved postings of a term."""
+        if term in self._postings:
+            return len(self._postings[term][0].keys)
+        start, end = self._saved.bounds.get(term, (-1, -1))
+        return end - start if end >= 0 else None
 
     def find(self, term: str) -> Postings | None:
-        """Return the cached postings of a term."""
+        """Return the cached or saved postings of a term."""
         if term in self._postings:
             self._postings.move_to_end(term)
             return self._postings[term][0]
-        return None
+        return self._saved.find(term) if term in self._saved.bounds else None
 
-    def changed_since(self, term: str) -> Sequence[int]:
-        """Return the passages that changed after the postings of a term were cached, or were renewed."""
-        return self._changed[self._postings[term][1] :]
+    def renewed(self, term: str, look_up: Callable[[int], Mapping[int, float]]) -> Postings | None:
+        """Return the current postings of a term; `None` if they are neither cached nor saved.
+
+        `look_up` returns the occurrences of the term in all passages with it from a key on.
+        """
+        postings = self.find(term)
+        start = self._postings[term][1] if term in self._postings else 0
+        if postings is None or start == len(self._changed):
+            return postings
+        changed = distinct(np.array(self._changed[start:], np.int32))
+        added = changed[self._lengths[changed] > 0]
+        first = int(added[0]) if len(added) else len(self._lengths)
+        postings = postings.renewed(changed, first, look_up(first) if len(added) else {})
+        self.keep(term, postings)
+        return postings
 
     def keep(self, term: str, postings: Postings) -> None:
         """Cache the current postings of a term; evict the least recently used terms if there are too many."""
         self._cached += len(postings.keys) - (len(self._postings[term][0].keys) if term in self._postings else 0)
         self._postings[term] = (postings, len(self._changed))
+        self._postings.move_to_end(term)
         most = self._most or max(MIN_POSTINGS, POSTINGS_PER_PASSAGE * self.rows)
         while self._cached > most and len(self._postings) > 1:
             _, (evicted, _) = self._postings.popitem(last=False)
@@ -519,7 +632,7 @@ class WordTable:
 
     def _weighed(self, postings: Postings, keys: Keys) -> Scores:
         if self._norms is None:
-            self._norms = K1 * (1 - B + B * self._lengths / (self._usual or 1.0))
+            self._norms = K1 * (1 - B + B * self._lengths.astype(np.float64) / (self._usual or 1.0))
         counts = postings.counts.astype(np.float64)
         weighed: Scores = self._idf(len(counts)) * ((counts * (K1 + 1)) / (counts + self._norms.take(keys)))
         return weighed
@@ -537,6 +650,11 @@ class WordTable:
             norms = K1 * (1 - B + B * lengths[each.keys] / usual)
             scores[each.keys] += self._idf(frequency) * counts * (K1 + 1) / (counts + norms)
         return scores
+
+    @property
+    def _usual(self) -> float:
+        """The mean length of a passage."""
+        return self._total / max(1, self.rows)
 
     def _idf(self, having: int) -> float:
         rarity = log((self.rows - having + 0.5) / (having + 0.5))

@@ -1,7 +1,8 @@
 """Tables in memory that follow the passage log, and start from a file saved by an earlier process."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -28,8 +29,11 @@ class SavedTable(Protocol[Log_contra]):
         """Return the saved table and its moment, or `None` if the log cannot continue from a saved table."""
         ...
 
-    def save(self, log: Log_contra, packed: PackedTable) -> PackedTable | None:
-        """Save a table as of the moment of the log; return the table as read from the file, or `None` if not saved."""
+    def save(self, log: Log_contra, packed: Callable[[], PackedTable]) -> PackedTable | None:
+        """Save a table as of the moment of the log; return the table as read from the file, or `None` if not saved.
+
+        `packed` is called only if the table can be saved.
+        """
         ...
 
     def is_deleted(self) -> bool:
@@ -55,7 +59,7 @@ class FollowedTable(ABC, Generic[Log]):
         if self._saved and self._seen is None:
             self._start(log, self._saved)
         elif self._saved and self._saved.is_deleted() and not self._unpack_saved(log, self._saved):
-            self._unpack(_copy(self._packed()))
+            self._detach(log)
         self._advance(log)
 
     def _start(self, log: Log, saved: SavedTable[Log]) -> None:
@@ -63,9 +67,9 @@ class FollowedTable(ABC, Generic[Log]):
         is_saved = self._unpack_saved(log, saved)
         self._advance(log)
         size = self._size()
-        if size < MIN_SAVED_PASSAGES or (is_saved and self._changed <= size // _MAX_CHANGED_DIVISOR):
+        if size < self._min_saved() or (is_saved and self._changed <= size // _MAX_CHANGED_DIVISOR):
             return
-        if packed := saved.save(log, self._packed()):
+        if packed := saved.save(log, partial(self._packed, log)):
             self._unpack(packed)
 
     def _unpack_saved(self, log: Log, saved: SavedTable[Log]) -> bool:
@@ -93,6 +97,14 @@ class FollowedTable(ABC, Generic[Log]):
 
         self._seen = follow_log(log, self._seen, load=load, reread=reread)
 
+    def _min_saved(self) -> int:
+        """Return the least size of a table that is saved."""
+        return MIN_SAVED_PASSAGES
+
+    def _detach(self, log: Log) -> None:
+        """Stop using a mapped file that was deleted."""
+        self._unpack(_copy(self._packed(log)))
+
     @abstractmethod
     def _load(self, log: Log) -> None:
         """Replace the content with all passages of the database."""
@@ -106,7 +118,7 @@ class FollowedTable(ABC, Generic[Log]):
         """Return the number of passages in the table."""
 
     @abstractmethod
-    def _packed(self) -> PackedTable:
+    def _packed(self, log: Log) -> PackedTable:
         """Return the content as arrays."""
 
     @abstractmethod

@@ -122,7 +122,7 @@ class FollowedVectors(FollowedTable[VectorRows]):
     def _size(self) -> int:
         return len(self._table)
 
-    def _packed(self) -> PackedTable:
+    def _packed(self, _: VectorRows) -> PackedTable:
         packed = self._table.packed()
         return replace(packed, arrays={**packed.arrays, "scopes": self._scopes})
 

@@ -101,7 +101,7 @@ class FollowedGraph(FollowedTable[Rows]):
     def _size(self) -> int:
         return len(self.table)
 
-    def _packed(self) -> PackedTable:
+    def _packed(self, _: Rows) -> PackedTable:
         return self.table.packed()
 
     def _unpack(self, packed: PackedTable) -> None:

@@ -12,7 +12,7 @@ import math
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import blake2b
@@ -97,7 +97,7 @@ class SqliteSavedTable:
         self._inode = inode
         return packed, (place.epoch, place.position)
 
-    def save(self, log: "SqliteLog", packed: PackedTable) -> PackedTable | None:
+    def save(self, log: "SqliteLog", packed: Callable[[], PackedTable]) -> PackedTable | None:
         """Save and map a table as of the moment of the log, unless another process is saving it."""
         if self._file is None or os.name != "posix" or self._database.read_only:
             return None
@@ -105,7 +105,7 @@ class SqliteSavedTable:
         with suppress(OSError, TreeringError):
             folder = ready_folder(self._database.path, make=True)
             with held_alone(folder / f"{self._name}.lock") as is_alone:
-                return self._write(folder, place, packed) if is_alone else None
+                return self._write(folder, place, packed()) if is_alone else None
         return None
 
     def is_deleted(self) -> bool:

@@ -10,6 +10,7 @@ from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.reach import PassingCache
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.days import rank_days
+from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
 from treering.stores.sqlite.index.places import rank_places
 from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
@@ -30,7 +31,7 @@ class SqliteTextSearch:
     def __init__(self, database: Database, passing: PassingCache) -> None:
         self._database = database
         self._passing = passing
-        self._words = WordTables()
+        self._words = WordTables(SqliteSavedTable(database, "words"))
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
         """Answer several requests from one snapshot."""

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -10,8 +9,18 @@ import apsw
 import numpy as np
 
 from treering.ports.search import MOST_COUNTED, Scored
-from treering.retrieval.index.tables import Keys, Postings, Scores, WeighedPostings, WordTable, best, only
-from treering.stores.rows.passage_log import Moment, follow_log
+from treering.retrieval.index.tables import (
+    Keys,
+    PackedTable,
+    Postings,
+    Scores,
+    WeighedPostings,
+    WordTable,
+    best,
+    only,
+)
+from treering.stores.rows.followed_table import FollowedTable, SavedTable
+from treering.stores.rows.passage_log import Moment
 from treering.stores.rows.reach import role_term
 from treering.stores.sqlite.filters import ALWAYS
 from treering.stores.sqlite.index.passage_log import SqliteLog
@@ -20,6 +29,7 @@ from treering.stores.sqlite.index.words import (
     COLUMNS,
     PLAIN_TERM,
     WEIGHTS,
+    frequent_terms,
     numbers_in,
     passages_with,
     ranked_rows,
@@ -40,11 +50,14 @@ _COLUMNS = 4
 _COUNTING: WeakSet[apsw.Connection] = WeakSet()
 """The connections that have the function `occurrences`."""
 
-_MATCHES = f"SELECT rowid, occurrences({WORDS}, {{weights}}) FROM {WORDS} WHERE {WORDS} MATCH ? AND rowid IN (?*)"  # noqa: S608 - our table
+_MATCHES = f"SELECT rowid, occurrences({WORDS}, {{weights}}) FROM {WORDS} WHERE {WORDS} MATCH ? AND rowid >= ?"  # noqa: S608 - our table
 _ROLE_WEIGHTS = (0.0, 0.0, 0.0, 1.0)
 """Roles are terms in the column of scopes."""
-MAX_LOOKED_UP = 50
-"""Changed passages that are looked up for a term. A look-up takes 0.03 ms, and reading a frequent term 10 to 90 ms."""
+
+MIN_SAVED_PASSAGES = 50_000
+"""Lengths and postings of a smaller space are read from the database in a few milliseconds."""
+SAVED_SHARE = 1 / 16
+"""The least share of passages with a term whose postings are saved."""
 
 FREQUENT_FROM = 50_000
 """The least number of passages with a frequent term. Below, reading its postings takes a few milliseconds at most."""
@@ -57,13 +70,13 @@ Without this number, two of 160 questions about repositories lost their answer a
 """
 
 
-class WordTables:
-    """Postings of terms of current passages, in memory. Thread-safe."""
+class WordTables(FollowedTable[SqliteLog]):
+    """Postings of terms of current passages, in memory and in a mapped file. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, saved: SavedTable[SqliteLog] | None = None) -> None:
+        super().__init__(saved)
         self._lock = threading.Lock()
         self._table = WordTable()
-        self._seen: Moment | None = None
         self._scored: tuple[Moment | None, Sequence[str], Scores] | None = None
         """The last scores, because one question is ranked for several roles."""
         self._frequencies: dict[str, int] = {}
@@ -83,7 +96,7 @@ class WordTables:
         Returns `None` for a moment in the past, which needs FTS5.
         """
         with self._lock:
-            if not self._follow(connection):
+            if not self._is_current(connection):
                 return None
             scores = self._scores(connection, terms)
             in_role = self._postings(connection, role_term(role), _ROLE_WEIGHTS) if role else None
@@ -94,19 +107,16 @@ class WordTables:
         return ranked, _scored(*best(scores, limit, among=in_role.keys))
 
     def counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
-        """Count the current passages with each term whose postings are loaded, up to `MOST_COUNTED`."""
+        """Count the current passages with each term whose postings are in memory or saved, up to `MOST_COUNTED`."""
         with self._lock:
-            is_followed = self._follow(connection)
-            held = self._table.held(terms) if is_followed else ()
+            held = self._table.held(terms) if self._is_current(connection) else ()
             known = {term: self._known(connection, term, WEIGHTS) for term in held}
         return {term: min(len(postings.keys), MOST_COUNTED) for term, postings in known.items() if postings}
 
-    def _follow(self, connection: apsw.Connection) -> bool:
+    def _is_current(self, connection: apsw.Connection) -> bool:
         """Bring the table up to date with a connection; return whether it is not ahead of it."""
         log = SqliteLog(connection)
-        self._seen = follow_log(
-            log, self._seen, load=partial(self._load, connection), reread=partial(self._reread, connection)
-        )
+        self._follow(log)
         return self._seen == log.moment()
 
     def _scores(self, connection: apsw.Connection, terms: Sequence[str]) -> Scores:
@@ -121,7 +131,7 @@ class WordTables:
 
     def _without_frequent(self, connection: apsw.Connection, terms: Sequence[str]) -> Sequence[str]:
         """Leave out frequent terms if enough others occur, because their postings take most of the time to read."""
-        most = max(FREQUENT_FROM, FREQUENT_SHARE * self._table.rows)
+        most = self._most_counted()
         if self._table.rows <= most:
             return terms
         counts = {term: self._frequency(connection, term) for term in terms if PLAIN_TERM.fullmatch(term)}
@@ -129,9 +139,13 @@ class WordTables:
             return terms
         return [term for term in terms if counts.get(term, 0) <= most]
 
+    def _most_counted(self) -> float:
+        """Return the number of passages above which a term is frequent."""
+        return max(FREQUENT_FROM, FREQUENT_SHARE * self._table.rows)
+
     def _frequency(self, connection: apsw.Connection, term: str) -> int:
-        if (known := self._table.find(term)) is not None:
-            return len(known.keys)
+        if (known := self._table.having(term)) is not None:
+            return known
         if term not in self._frequencies:
             self._frequencies[term] = passages_with(connection, term)
         return self._frequencies[term]
@@ -144,36 +158,45 @@ class WordTables:
         return known
 
     def _known(self, connection: apsw.Connection, term: str, weights: Sequence[float]) -> Postings | None:
-        """Return the postings of a term from the cache, after looking up passages that changed since."""
-        known = self._table.find(term)
-        changed = self._table.changed_since(term) if known else ()
-        if known is None or len(changed) > MAX_LOOKED_UP:
-            return None
-        if changed:
-            known = known.renewed(changed, _looked_up(connection, term, changed, weights))
-            self._table.keep(term, known)
-        return known
+        """Return the postings of a term from memory or the file, after looking up passages that were added since."""
+        return self._table.renewed(term, lambda first: _looked_up(connection, term, first, weights))
 
-    def _load(self, connection: apsw.Connection) -> None:
-        keys, lengths = _lengths_in(next(connection.execute(_LENGTHS)))
+    def _min_saved(self) -> int:
+        return MIN_SAVED_PASSAGES
+
+    def _size(self) -> int:
+        return self._table.rows
+
+    def _packed(self, log: SqliteLog) -> PackedTable:
+        frequent = frequent_terms(log.connection, int(SAVED_SHARE * self._table.rows), int(self._most_counted()))
+        return self._table.packed(frequent, lambda term: _read(log.connection, term, WEIGHTS))
+
+    def _unpack(self, packed: PackedTable) -> None:
+        table = WordTable()
+        table.unpack(packed)
+        self._table, self._frequencies = table, {}
+
+    def _detach(self, _: SqliteLog) -> None:
+        self._table.detach()
+
+    def _load(self, log: SqliteLog) -> None:
+        keys, lengths = _lengths_in(next(log.connection.execute(_LENGTHS)))
         self._table, self._frequencies = WordTable(), {}
-        self._table.begin(keys, lengths, **totals(connection))
+        self._table.begin(keys, lengths, **totals(log.connection))
 
-    def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
-        rows = map(_lengths_in, in_batches(connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
+    def _reread(self, log: SqliteLog, changed: Sequence[int]) -> None:
+        rows = map(_lengths_in, in_batches(log.connection, f"{_LENGTHS} WHERE id IN (?*)", changed))
         keys, lengths = zip(*rows, strict=True)
-        self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **totals(connection))
+        self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **totals(log.connection))
 
 
-def _looked_up(
-    connection: apsw.Connection, term: str, keys: Sequence[int], weights: Sequence[float]
-) -> dict[int, float]:
-    """Return the occurrences of a term in those of some passages that contain it, weighted by column."""
+def _looked_up(connection: apsw.Connection, term: str, first: int, weights: Sequence[float]) -> dict[int, float]:
+    """Return the occurrences of a term in the passages that contain it, from a key on, weighted by column."""
     if connection not in _COUNTING:
         connection.register_fts5_function("occurrences", _occurrences)
         _COUNTING.add(connection)
     sql = _MATCHES.format(weights=", ".join(map(str, weights)))
-    return {key: count for key, count in in_batches(connection, sql, keys, before=(fts_query([term]),)) if count}
+    return {key: count for key, count in connection.execute(sql, (fts_query([term]), first)) if count}
 
 
 def _occurrences(table: apsw.FTS5ExtensionApi, *weights: Any) -> float:

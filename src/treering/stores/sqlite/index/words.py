@@ -16,6 +16,7 @@ import apsw
 import numpy as np
 
 from treering.ports.passages import Passage
+from treering.ports.runtime import check_interrupt
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import terms_of
 from treering.retrieval.index.tables import Keys
@@ -55,6 +56,17 @@ _MERGE_DEFAULTS = (
     ("deletemerge", 10),
 )  # https://sqlite.org/fts5.html#the_deletemerge_configuration_option
 
+
+# The index has the first term of each page. Postings of a frequent term fill pages in which no term begins: it is
+# between the last term before them and the first after. A page number is doubled.
+_LONG_POSTINGS = (
+    f"SELECT term, after FROM (SELECT term, lead(term, 1, x'30f48fbfbf') OVER segment AS after, "  # noqa: S608 - our table
+    f"(lead(pgno, 1, 1 << 40) OVER segment - pgno) / 2 AS pages FROM {WORDS}_idx "
+    "WINDOW segment AS (PARTITION BY segid ORDER BY term)) WHERE pages > ?"
+)
+_PAGE_BYTES = 4_050
+_LEAST_BYTES = 2
+"""The least bytes for each passage in the largest segment; a passage of the only segment takes 3 or more."""
 
 # Terms that FTS5 does not change: see `WORD_TOKENIZER`.
 PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
@@ -330,6 +342,25 @@ def passages_with(connection: apsw.Connection, term: str) -> int:
     now = vocabulary(connection, WORDS, "row")
     row = next(connection.execute(f"SELECT doc FROM {now} WHERE term = ?", (term,)), None)  # noqa: S608 - our table
     return int(row[0]) if row else 0
+
+
+def frequent_terms(connection: apsw.Connection, least: int, most: int) -> dict[str, int]:
+    """Return the terms of text that are in so many current passages, with their numbers of passages.
+
+    Reading all terms takes three times as long. A term whose postings are spread over many segments may be missing.
+    """
+    terms = vocabulary(connection, WORDS, "row")
+    sql = f"SELECT term, doc FROM {terms} WHERE term >= ? AND term < ? AND doc BETWEEN ? AND ?"  # noqa: S608 - our table
+    found: dict[str, int] = {}
+    for bounds in connection.execute(_LONG_POSTINGS, (least * _LEAST_BYTES // _PAGE_BYTES,)):
+        check_interrupt()
+        found.update(connection.execute(sql, (*(_term(bound) for bound in bounds), least, most)))
+    return {term: count for term, count in found.items() if not term.startswith("_")}
+
+
+def _term(bound: bytes) -> str:
+    """Return a term, which follows a letter for the index; its last character may be cut."""
+    return bound[1:].decode(errors="ignore")
 
 
 def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[str, float]) -> dict[int, float]:
