@@ -294,9 +294,9 @@ class _LostMaps:
     """Sources erased here since the last merge that were, or may have been, maps of repositories."""
 
     known: frozenset[str] = frozenset()
-    """Those that determined files which earlier merges settled."""
+    """Maps that determined files which earlier merges settled."""
     new: frozenset[str] = frozenset()
-    """Those written after that: they only determined files written since."""
+    """Maps written after that: they only determined files written since."""
 
 
 def _lost_maps(ledger: Ledger, source: Ledger | None, touched: Collection[str], settled: int) -> _LostMaps:

@@ -264,7 +264,7 @@ def run(rules: Mapping[str, Rule], seen: Survey, *, whole_space: bool = False) -
 
 
 def _grouped(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield problems, those of a group as one with the explanation of the first."""
+    """Yield problems, and a group of problems as one with the explanation of the first."""
     groups: dict[str, list[Problem]] = defaultdict(list)
     for one in problems:
         if one.group:

@@ -92,7 +92,7 @@ class LoggedReadings:
     ids of the maps, including archived ones; `events_of` returns the events of one.
 
     A repository may have several maps, and one of them may be erased. So the latest readings of each map are listed,
-    even those that a reading of another map knew: what is known of the remaining maps does not change.
+    even if a reading of another map knew them: then the knowledge about the remaining maps does not change.
     """
 
     def __init__(self, maps: Mapping[str, Iterable[str]], events_of: Callable[[str], Sequence[AuditEvent]]) -> None:

@@ -345,7 +345,7 @@ def passages_with(connection: apsw.Connection, term: str) -> int:
 
 
 def frequent_terms(connection: apsw.Connection, least: int, most: int) -> dict[str, int]:
-    """Return the terms of text that are in so many current passages, with their numbers of passages.
+    """Return the terms of text whose number of current passages is in a range, with that number.
 
     Reading all terms takes three times as long. A term whose postings are spread over many segments may be missing.
     """
