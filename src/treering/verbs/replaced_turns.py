@@ -115,9 +115,10 @@ def behind_replacements(
     look_up: Callable[[_Hit, _Key], _Hit | None],
     past: bool = False,
 ) -> list[_Hit]:
-    """Return hits with each replaced one directly behind what replaced it; the others keep their order.
+    """Return hits with each replaced one behind what replaced it, but never before its place; the others keep theirs.
 
-    The latest of a chain comes first. If it is not among the hits, it is looked up. `past`: the oldest comes first.
+    The latest of a chain comes first. If it is not among the hits, it is looked up. `past`: the oldest comes first, and
+    what replaced it directly behind.
     """
     by_key = {key_of(hit): hit for hit in hits}
     behind: dict[_Key, list[_Key]] = {}
@@ -128,23 +129,23 @@ def behind_replacements(
     for hit in hits:
         if (key := key_of(hit)) in ordered:
             continue
-        latest = _latest(key, replaced)
+        later = _later(key, replaced)
+        latest = later[0]
         if latest not in by_key and (absent := look_up(hit, latest)) is not None:
             by_key[latest] = absent
-        chain = _chain(latest, behind, past=past)
+        chain = _oldest_first(latest, behind) if past else later
         ordered |= {one: by_key[one] for one in chain if one in by_key and one not in ordered}
     return list(ordered.values())
 
 
-def _latest(key: _Key, replaced: Mapping[_Key, _Key]) -> _Key:
-    seen: set[_Key] = set()
-    while key in replaced and key not in seen:
-        seen.add(key)
-        key = replaced[key]
-    return key
+def _later(key: _Key, replaced: Mapping[_Key, _Key]) -> list[_Key]:
+    """Return what replaced a key, the latest first, and the key itself."""
+    later = [key]
+    while (key := replaced.get(key, later[0])) not in later:
+        later.insert(0, key)
+    return later
 
 
-def _chain(key: _Key, behind: dict[_Key, list[_Key]], *, past: bool) -> list[_Key]:
-    """Return a key and all that it replaced, directly or through others."""
-    older = [one for each in behind.pop(key, ()) for one in _chain(each, behind, past=past)]
-    return [*older, key] if past else [key, *older]
+def _oldest_first(key: _Key, behind: dict[_Key, list[_Key]]) -> list[_Key]:
+    """Return all that a key replaced, directly or through others, and the key itself."""
+    return [*(one for each in behind.pop(key, ()) for one in _oldest_first(each, behind)), key]
