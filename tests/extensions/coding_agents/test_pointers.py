@@ -206,7 +206,7 @@ def test_prompt_shows_the_outcome_of_a_decision_and_a_long_rule_to_its_end(space
     rule = f"The retry limit of uploads must not be raised, {'because of many slow proxies ' * 4}except in tests"
     decide(space, rule, note(space, "A rule."), kind="constraint", payload={"rule": rule, "scope": "repository"})
     shown = [one.text.partition("  know:")[0] for one in pointers(space, "raise the retry limit of uploads")]
-    assert {"Decision: Retry limit of uploads: Five times at most", f"Constraint: {rule}"} <= {*shown}
+    assert {"Decision: Retry limit of uploads: Five times at most", f"Rule: {rule}"} <= {*shown}
 
 
 def test_stale_decision_is_marked_on_a_prompt(space, acme):
@@ -241,7 +241,7 @@ def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
     )
     space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
     first, *_ = pointers(space, "raise the retry limit of uploads")
-    statement = "Constraint: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
+    statement = "Rule: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
     assert first.text.startswith(statement)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from treering.core.characters import one_line
 from treering.core.evidence import Definition, EvidenceRef, Lines, Segment
 from treering.core.filters import Compare
-from treering.core.objects import Activity, Knowledge, Source, title_of
+from treering.core.objects import Activity, Knowledge, Source, kind_in_words, title_of
 from treering.core.scope import ROOT
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
@@ -99,7 +99,7 @@ def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     for item in items:
         title, rest = title_of(item), told_once(title_of(item), passages_of(item)[0].text)
-        text = f"{item.kind.capitalize()}: {rest if rest.startswith(title) else f'{title}. {rest}'}"
+        text = f"{kind_in_words(item.kind).capitalize()}: {rest if rest.startswith(title) else f'{title}. {rest}'}"
         is_learning = item.kind in _LEARNING if isinstance(item, Activity) else bool(_FAILURE.search(text))
         if is_learning and item.kind != "summary" and not notes.get(item.id):
             yield item, text

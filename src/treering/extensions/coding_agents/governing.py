@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Source
+from treering.core.objects import Knowledge, Source, kind_in_words
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.named_places import NamedPlace
@@ -47,7 +47,7 @@ class HeldRule:
 
     def line_for(self, occasion: str) -> HookLine:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
-        kind = self.item.kind.capitalize()
+        kind = kind_in_words(self.item.kind).capitalize()
         status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
         notes = [one for one in (status, self.note) if one]
         state = f" ({'; '.join(notes)})" if notes else ""

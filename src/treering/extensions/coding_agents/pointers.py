@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from treering.core.characters import one_line
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, kind_in_words
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.governing import HeldRule, call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
@@ -275,7 +275,7 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
         item = space.engine.ledger.get(hit.object_id)
         statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
-        text = f"{hit.kind.capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
+        text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
         marked = f"{text} ({state})" if state else text
         yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
 
