@@ -984,7 +984,7 @@ def test_resumed_session_gets_only_what_changed(shop):
         space.crystallize("knowledge", input={"id": basket, "status": "archived"})
     told = context_of(hook("begin", {**begin, "source": "resume"}, shop))
     assert "Decided   The orchard grows quinces" in told
-    assert f"Over      {basket}" in told
+    assert f"Over      Baskets hold three things  {basket}" in told
     assert "mosaic" not in told
 
 

@@ -205,7 +205,7 @@ def say(space, text):
 
 def test_edit_shows_a_rule_that_the_user_stated_about_such_files(space, acme):
     say(space, "Never use MagicMock in tests here.")
-    marked = "Rule: Never use MagicMock in tests here. (said by the user on 30 Nov, not confirmed)"
+    marked = "Rule: Never use MagicMock in tests here (said by the user on 30 Nov, not confirmed)"
     assert texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))[0] == marked
     assert marked in texts(lines_before_edit(space, [edit("put(file)", "put(MagicMock())")], acme))
     assert marked not in texts(lines_before_edit(space, [edit("put(file)", "post(file)")], acme))
@@ -421,7 +421,7 @@ def test_edit_that_breaks_a_rule_shows_it_again(space, acme):
     file = acme.parent / "space.db"
     shown = show_lines(file, "session", lines_before_edit(space, [edit("connection.put(file)", "None")], acme))
     assert "Rule: Never call print in library code" in shown
-    for path in ("acme/new.py", "acme/queue.py"):
+    for path in ("acme/new.py", "acme/new.py", "acme/queue.py"):
         written = [FileEdit(path, content="def start():\n    print(1)\n")]
         shown = show_lines(file, "session", lines_before_edit(space, written, acme))
         assert "This edit adds print. Rule: Never call print in library code" in shown

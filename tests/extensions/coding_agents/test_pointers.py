@@ -241,7 +241,7 @@ def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
     )
     space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
     first, *_ = pointers(space, "raise the retry limit of uploads")
-    statement = "Rule: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
+    statement = "Rule: Never raise the retry limit of uploads (said by the user on 30 Nov, not confirmed)"
     assert first.text.startswith(statement)
 
 

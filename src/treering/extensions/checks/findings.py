@@ -401,7 +401,9 @@ def _broken(checked: Checked) -> Iterator[CheckFinding]:
     Lines that only move, within the file or to another one, do not count.
     """
     current = (one for one in checked.beliefs if one.item.id not in checked.lost and one.item.status != "stale")
-    rules = ((belief, one.among(checked.change.after)) for belief in current for one in forbidden_by(rule_of(belief.item)))
+    rules = (
+        (belief, one.among(checked.change.after)) for belief in current for one in forbidden_by(rule_of(belief.item))
+    )
     forbidding = [(belief, one) for belief, one in rules if one]
     if forbidding:
         checked.change.read(blob for one in checked.change.files for blob in (one.old, one.new))

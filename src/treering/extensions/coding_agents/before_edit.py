@@ -34,7 +34,7 @@ from treering.extensions.coding_agents.governing import (
     with_lost_lines,
 )
 from treering.extensions.coding_agents.named_places import names_in
-from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
+from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
 from treering.retrieval.index.code_places import is_test_path
@@ -95,12 +95,11 @@ def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], top: Path) -> 
             scope = scope_of(rule.item)
             added = [one for one in replacements_of(edit, top) if forbidden.may_be_in(one.after)]
             here = forbidden.among(paths) if added and (not scope or applies_to(scope, edit.path)) else None
-            text = "\n".join(one.after for one in added)
-            if here and len(here.lines_in(edit.path, text)) > sum(
-                len(here.lines_in(edit.path, one.before)) for one in added
+            if here and any(
+                len(here.lines_in(edit.path, one.after)) > len(here.lines_in(edit.path, one.before)) for one in added
             ):
-                line = rule.line_for(digest_key(f"{edit.path}\n{text}"))
-                yield rule.item.id, HookLine(line.key, f"This edit adds {one_line(forbidden.name)}. {line.text}")
+                text = f"This edit adds {one_line(forbidden.name)}. {rule.line_for('').text}"
+                yield rule.item.id, HookLine("", text)
 
 
 @dataclass(frozen=True)

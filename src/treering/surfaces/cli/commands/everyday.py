@@ -309,7 +309,7 @@ def _say_what_check_finds(rule: str) -> None:
 
     if "checks" in {one.name for one in extensions()}:
         names = " and ".join(dict.fromkeys(one_line(one.name) for one in forbidden_by(rule)))
-        no_name = "`treering check` cannot find violations, because the rule forbids no name of code."
+        no_name = "`treering check` cannot find violations of this rule, because it forbids no name of code."
         say(f"`treering check` reports added uses of {names}." if names else no_name)
 
 
