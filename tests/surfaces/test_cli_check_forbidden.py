@@ -112,6 +112,7 @@ def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
     "rule",
     [
         "Never use `unsafe` without a comment",
+        "Never call `time.sleep()` in a request.",
         "Stop using assert for validation, raise ValueError instead.",
         "Never delete `config.yaml`",
         "Never create tags.",

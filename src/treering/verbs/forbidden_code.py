@@ -19,9 +19,10 @@ _CODE = r"`(?P<code>[^`\n]{2,80})`"
 _BARE = r"(?P<bare>(?>[A-Za-z_][\w-]*(?:(?:\.|::)\w+)*(?:!|\(\))?))"
 _NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_BARE})"
 _PLACE = (
-    r"(?: (?:in|inside|within|under) (?P<place>[^,;:]{1,80}?))?"
+    r"(?: (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
     r"(?: (?:outside(?: of)?|except(?: for)?(?: in)?) (?P<outside>[^,;:]{1,80}?))?"
 )
+"""Where a rule applies; "in a request" is no place but a condition."""
 _END = (
     r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more"
     r"|statements?|imports?|calls?|module|package|decorators?)\b)*"
@@ -69,7 +70,7 @@ class Forbidden:
     def among(self, paths: Iterable[str]) -> "Forbidden | None":
         """Adapt it to the files of a repository; `None` if it excludes a place that is not among them.
 
-        A place that no path names, such as "request handlers", does not limit it: it is found more often, not less.
+        A place that no path names, such as "the shop package", does not limit it: it is found more often, not less.
         """
         places = {one for one in (self.inside, self.outside) if one and one != _TESTS}
         known = {_TESTS, ""}

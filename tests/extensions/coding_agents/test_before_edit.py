@@ -441,3 +441,12 @@ def test_new_file_of_a_patch_has_its_text(acme):
     patch = "*** Begin Patch\n*** Add File: acme/new.py\n+def start():\n+    pass\n*** End Patch"
     (found,) = file_edits({"cwd": str(acme), "tool_input": patch}, acme)
     assert found.content == "def start():\n    pass"
+
+
+def test_failing_test_shows_the_decision_with_its_value(space):
+    output = "--- FAIL: TestUploadRetries (0.00s)\n  expected: 307\n  actual  : 308"
+    space.decide("Uploads that moved are retried with 307", because=["acme/queue.py:4"])
+    space.decide("Logins are answered with 307", because=["acme/queue.py:4"])
+    space.decide("Uploads are named in 40 letters", because=["acme/queue.py:4"])
+    lines = texts(lines_after_failure(space, output.splitlines()[0], output))
+    assert lines == ["Decision: Uploads that moved are retried with 307"]

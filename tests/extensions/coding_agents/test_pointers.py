@@ -235,6 +235,18 @@ def test_matching_rules_decisions_and_work_come_first(space):
     assert all(kind.startswith("acme/") for kind in kinds[2:])
 
 
+@pytest.mark.parametrize("prompt", ["change the 307 to 303", "uploads should use 308 instead of 307"])
+def test_prompt_with_the_number_of_a_decision_gets_it(space, prompt):
+    decide(space, "Moved files use 307", note(space, "A moved file is answered with 307."))
+    assert pointers(space, prompt)[0].text.startswith("Decision: Moved files use 307")
+
+
+@pytest.mark.parametrize("prompt", ["look at issue #307 of the tracker", "there is an error in upload.py:307 again"])
+def test_number_of_a_line_or_an_issue_is_no_subject(space, prompt):
+    decide(space, "Moved files use 307", note(space, "A moved file is answered with 307."))
+    assert not [one for one in pointers(space, prompt) if "Moved" in one.text]
+
+
 def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
     said = Message(
         role="user", content="Never raise the retry limit of uploads.", at=datetime(2026, 11, 30, tzinfo=UTC)
