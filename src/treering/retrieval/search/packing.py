@@ -106,7 +106,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
 )
 """The fields of a pack that are written as lists below the items, in order, and their headings."""
 
-HEADINGS: Mapping[str, str] = {section: section.capitalize() for section in SECTIONS} | {"constraints": "Rules"}
+HEADINGS: Mapping[str, str] = {**{one: one.capitalize() for one in SECTIONS}, "constraints": "Rules"}
 """The headings of the sections."""
 RULES_HEADING = "Rules for every task"
 
