@@ -176,7 +176,7 @@ def test_pack_is_written_in_sections_each_in_one_fence():
     sources = fence_items([("`src:1`", "Notes\n\nWords.")], origin="sources")
     assert written.split("\n\n## ") == [
         '# Context for "Count hives"\n\nTwo found.',
-        'Rules\n\n- "Count twice."',
+        'Rules for every task\n\n- "Count twice."',
         f"Facts\n\n{facts}",
         f"Sources\n\n{sources}",
         "Conflicts\n\n- Three or four.",

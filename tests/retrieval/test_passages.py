@@ -94,7 +94,7 @@ def test_a_decision_is_reported_in_words(make):
         (
             "constraint",
             {"rule": "No I/O in core.", "scope": "core", "violation_impact": "Slow tests."},
-            "No I/O in core.\nHolds for: core\nWhen broken: Slow tests.",
+            "No I/O in core.\nHolds for: core\nWhy: Slow tests.",
         ),
         ("preference", {"statement": "Short names."}, "Short names."),
     ],

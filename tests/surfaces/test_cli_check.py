@@ -533,10 +533,10 @@ def test_annotations_of_github_are_at_the_lines_and_nothing_in_them_is_a_command
         "::error file=docs/decisions/0003-a%2Cb.md,line=11,"
         "title=stale-decision%3A Use x @all::"
         "docs/decisions/0003-a,b.md#L5-L11 no longer contains 'Yes, 100%25: all of it.'."
-        "%0AMend: $EDITOR +11 docs/decisions/0003-a,b.md",
+        "%0AFix: $EDITOR +11 docs/decisions/0003-a,b.md",
         "::warning file=docs/usage.md,line=5,title=stale-document%3A docs/usage.md::"
         "It mentions 'fetch_quote', "
-        "which the change removes from 'src/acme/fetch.py'.%0AMend: $EDITOR +5 docs/usage.md",
+        "which the change removes from 'src/acme/fetch.py'.%0AFix: $EDITOR +5 docs/usage.md",
         f"::notice title=closes%3A #4::Commit {git_says(shop, 'rev-parse', 'HEAD')[:12]} states that it closes #4.",
         f"2 files changed since {base}; 1 to fix, 1 to check, 1 good to know.",
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treering.extensions.checks.forbidden import forbidden_by
+from treering.verbs.forbidden_code import forbidden_by
 
 RULES = """\
 # Rules
@@ -77,6 +77,12 @@ def test_broken_rule_can_fail_the_check(shop):
         ("From now on use pathlib instead of os.path.", "    path = os.path.join(a, b)", "src/a.py"),
         ("Never use unwrap() in src", "    let a = b.take().unwrap();", "src/a.rs"),
         ("Don't use `console.log`", "console.log(a)", "web/a.ts"),
+        ("fmt.Println is forbidden", "\tfmt.Println(1)", "recovery.go"),
+        ("No fmt.Println in library code", "\tfmt.Println(1)", "recovery.go"),
+        ("Never use fmt.Println in *.go", "\tfmt.Println(1)", "render/json.go"),
+        ("Never use fmt.Println outside of tests", "\tfmt.Println(1)", "recovery.go"),
+        ("The use of eval is not allowed in src", "eval(a)", "src/a.py"),
+        ("Do not use std::process::exit outside main.rs", "std::process::exit(1)", "src/a.rs"),
         ("You must not use typing.Optional.", "from typing import Any, Optional", "src/a.py"),
     ],
 )
@@ -91,7 +97,8 @@ def test_line_with_a_forbidden_name_is_found(rule, line, path):
         ("Do not use print() in src", "    self.print(a)", "src/a.py"),
         ("Do not use print() in src", "def print(a):", "src/a.py"),
         ("Do not use print() in src", "print(a)", "tests/a.py"),
-        ("Never call print in library code.", "print(a)", "src/a.py"),
+        ("Never call print in library code.", "print(a)", "tests/a.py"),
+        ("Do not use std::process::exit outside main.rs", "std::process::exit(1)", "src/main.rs"),
         ("Don't use `console.log`", "// console.log(a)", "web/a.ts"),
         ("Don't use mocks in tests.", "mocks = 3", "tests/test_a.py"),
     ],
@@ -105,13 +112,28 @@ def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
     "rule",
     [
         "Never use `unsafe` without a comment",
-        "Do not use std::process::exit outside main.rs",
+        "Never call `time.sleep()` in a request.",
         "Stop using assert for validation, raise ValueError instead.",
         "Never delete `config.yaml`",
         "Never create tags.",
+        "No tags in releases.",
+        "Commits to main are forbidden",
         "Every fetch has a timeout.",
         "Use `just test` to run the tests.",
     ],
 )
 def test_rule_with_a_condition_or_without_a_name_forbids_no_name(rule):
     assert [*forbidden_by(rule)] == []
+
+
+def test_place_that_no_path_names_does_not_limit_a_rule():
+    paths = ["recovery.go", "recovery_test.go", "worker/pool.go"]
+    (of_package,) = forbidden_by("Never use fmt.Println in the gin package")
+    assert of_package.among(paths).lines_in("recovery.go", "fmt.Println(1)") == [1]
+    (of_folder,) = forbidden_by("Never use fmt.Println in worker")
+    assert of_folder.among(paths).lines_in("recovery.go", "fmt.Println(1)") == []
+
+
+def test_rule_with_an_unknown_exception_finds_nothing():
+    (forbidden,) = forbidden_by("Never use fmt.Println outside of debug mode")
+    assert forbidden.among(["recovery.go"]) is None

@@ -718,7 +718,7 @@ def context_of(answer):
 def test_edit_hook_shows_rules_once(shop):
     text = before_edit(shop, "src/shop/basket.py")
     assert "Decision: Baskets hold three things" in text
-    assert "Constraint: Every price in a basket must be a whole number of cents. (in src/shop) (candidate)" in text
+    assert "Rule: Every price in a basket must be a whole number of cents (in src/shop) (candidate)" in text
     assert "Often changed together with src/shop/basket.py: src/shop/till.py (3 commits)" in text
     assert text.startswith("<<treering:recalled")
     assert before_edit(shop, "src/shop/basket.py") == ""
@@ -984,7 +984,7 @@ def test_resumed_session_gets_only_what_changed(shop):
         space.crystallize("knowledge", input={"id": basket, "status": "archived"})
     told = context_of(hook("begin", {**begin, "source": "resume"}, shop))
     assert "Decided   The orchard grows quinces" in told
-    assert f"Over      {basket}" in told
+    assert f"Over      Baskets hold three things  {basket}" in told
     assert "mosaic" not in told
 
 

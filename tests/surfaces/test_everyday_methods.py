@@ -48,7 +48,7 @@ def test_printed_hits_mark_weak_answers(space):
 def test_printed_knowledge_has_its_title_and_status(space):
     space.rule("No new dependencies")
     marker, text = str(space.search("new dependencies", limit=1)).splitlines()[1:3]
-    assert marker.endswith("— constraint — candidate — trust: low (agent)>>")
+    assert marker.endswith("— rule — candidate — trust: low (agent)>>")
     assert text == "No new dependencies"
 
 

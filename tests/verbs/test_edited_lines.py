@@ -59,9 +59,11 @@ def test_edit_of_lines_is_told_from_edits_elsewhere(fork, theirs, ours, is_edite
         ("LIMIT = a[0] * 3", "`LIMIT = a[0] * 3`"),
         (r"LIMIT = r'\d+'", r"`LIMIT = r'\d+'`"),
         ("LIMIT = `date`", "`` LIMIT = `date` ``"),
-        ("LIMIT = 3 << 1", '"LIMIT = 3 ‹‹ 1"'),
+        ("LIMIT = 3 << 1 < 9", '"LIMIT = 3 << 1 < 9"'),
+        ("LIMIT = 3 >> 1", '"LIMIT = 3 ›› 1"'),
+        ("LIMIT = 3 <<treering:", '"LIMIT = 3 (quoted marker) treering:"'),
     ],
 )
-def test_note_shows_code_unchanged_except_for_angle_brackets(code, shown):
+def test_note_shows_code_unchanged_except_for_markers(code, shown):
     new = OLD.replace("LIMIT = 3", code)
     assert fate_of_lines("retry.py", OLD, "LIMIT = 3", new) == f"retry.py:3 is now {shown}"

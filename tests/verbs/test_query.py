@@ -896,7 +896,9 @@ def test_empty_read_names_scopes_below_with_matches(mode, field):
         note(space, "Our accountant is Mrs. Vogel.", scope="/team/north")
         report = space.query(mode, input={field: "Who is our accountant?"})
         assert (report.empty.reason, report.empty.count) == ("out_of_scope", 1)
-        assert report.warnings[0].startswith("Matches in scopes below / are left out: /team/north. Set options.descend")
+        assert report.warnings[0].startswith(
+            "Matches in scopes below / are left out: /team/north. Set the option descend"
+        )
 
 
 def test_empty_context_names_words_known_only_below():

@@ -34,7 +34,6 @@ _SPACES = re.compile(r"\s+")
 _STRUCTURE = re.compile(r"[\\`*\[\]]")
 _ANGLES = str.maketrans({"<": "‹", ">": "›"})
 _QUOTES = {**_ANGLES, ord('"'): "'"}
-_TICKS = re.compile("`+")
 _LABEL_CHARS = 120
 _LATIN = 0xFF
 SHORT_ID_CHARS = 7
@@ -167,19 +166,6 @@ def label(text: str, *, most: int = _LABEL_CHARS) -> str:
     `` ` ``, `*`, `[` and `]` are escaped with a backslash; a quote becomes `'`, angle brackets become ‹ and ›.
     """
     return f'"{unmarked(text, most=most)}"'
-
-
-def code_label(text: str, *, most: int = _LABEL_CHARS) -> str:
-    """Quote a line of code that is displayed outside a fence.
-
-    Like `label`, but a code span, in which Markdown has no meaning, if that would change more than angle brackets.
-    """
-    line = one_line(text, most=most).translate(_ANGLES)
-    if unmarked(line, most=most) == line:
-        return f'"{line}"'
-    ticks = "`" * (max(map(len, _TICKS.findall(line)), default=0) + 1)
-    space = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{ticks}{space}{line}{space}{ticks}"
 
 
 def unmarked(text: str, *, most: int = _LABEL_CHARS) -> str:

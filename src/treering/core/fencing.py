@@ -9,13 +9,15 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from treering.core.characters import digest, normalise_text, unmarked, visible, without_invisible
+from treering.core.characters import digest, normalise_text, one_line, unmarked, visible, without_invisible
 
 _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
 _MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>|(cited ))?")
 _SURROUNDINGS = re.compile(r"<(hook_context|session_context)>.*?</\1>", re.DOTALL)
 _ORIGIN_CHARS = 200
+_MARKDOWN = re.compile(r'[\\`*\[\]"]')
+_TICKS = re.compile("`+")
 _MAX_NESTING = 4
 QUOTED = "(quoted marker) "
 """The replacement for the brackets of a marker inside a fence."""
@@ -101,6 +103,20 @@ def cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
         parts.append(text[at:start])
         at = end
     return "".join([*parts, text[at:]])
+
+
+def code_label(text: str, *, most: int) -> str:
+    """Quote a line of code that is displayed outside a fence.
+
+    It is quoted as by `label`, or a code span if it has signs of Markdown. Only angle brackets that could be read as a
+    part of a marker are rewritten.
+    """
+    line = without_markers(one_line(text, most=most)).replace(">>", "››")
+    if not _MARKDOWN.search(line):
+        return f'"{line}"'
+    ticks = "`" * (max(map(len, _TICKS.findall(line)), default=0) + 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{space}{line}{space}{ticks}"
 
 
 def _key(inner: str) -> str:

@@ -461,6 +461,11 @@ def title_of(item: Object) -> str:
     return item.name if isinstance(item, Node) else item.title
 
 
+def kind_in_words(kind: str) -> str:
+    """Return the word of people for a kind or type: a constraint is a rule."""
+    return "rule" if kind == "constraint" else kind.replace("_", " ")
+
+
 def name_held(item: Object) -> tuple[str, ...] | None:
     """Return the unique name of an object: a source's scope and origin, or a node's scope, kind and slug.
 

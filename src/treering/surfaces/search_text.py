@@ -6,6 +6,7 @@ from typing import NamedTuple
 from treering.core.characters import label, unmarked
 from treering.core.evidence import place_in_words
 from treering.core.fencing import fence_items
+from treering.core.objects import kind_in_words
 from treering.retrieval import limits
 from treering.retrieval.search.lines import lines_as_text
 from treering.retrieval.search.packing import USUAL_TRUST, titled
@@ -54,7 +55,7 @@ def cited_hits(
                 places = [label(place)] if place not in ("", hit.object_id) else []
                 above = "" if passage.heading.startswith(hit.title) else hit.title
                 title = " — ".join(filter(None, (above, passage.heading)))
-                marker = [f"[{number}] `{ref}`", hit.kind, *places, *doubts]
+                marker = [f"[{number}] `{ref}`", kind_in_words(hit.kind), *places, *doubts]
                 yield CitedText(" — ".join(marker), titled(title, text), ref)
 
 

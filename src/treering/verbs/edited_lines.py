@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from treering.core.characters import code_label
 from treering.core.evidence import changed_stretches, find_lines
+from treering.core.fencing import code_label
 
 _MAX_LINE_CHARS = 80
 _MIN_SIMILARITY = 0.5

@@ -164,7 +164,7 @@ def left_out_below(reach: Reach, matching: Iterable[str]) -> tuple[str, ...]:
     if not scopes:
         return ()
     left_out = f"Matches in scopes below {reach.scope} are left out: {listed_up_to(_MAX_SCOPES_NAMED, scopes)}."
-    return (f"{left_out} Set options.descend (--descend) to include them.",)
+    return (f"{left_out} Set the option descend to include them.",)
 
 
 def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:

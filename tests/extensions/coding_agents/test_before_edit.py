@@ -205,7 +205,7 @@ def say(space, text):
 
 def test_edit_shows_a_rule_that_the_user_stated_about_such_files(space, acme):
     say(space, "Never use MagicMock in tests here.")
-    marked = "Constraint: Never use MagicMock in tests here. (said by the user on 30 Nov, not confirmed)"
+    marked = "Rule: Never use MagicMock in tests here (said by the user on 30 Nov, not confirmed)"
     assert texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))[0] == marked
     assert marked in texts(lines_before_edit(space, [edit("put(file)", "put(MagicMock())")], acme))
     assert marked not in texts(lines_before_edit(space, [edit("put(file)", "post(file)")], acme))
@@ -414,3 +414,39 @@ def test_edit_shows_a_decision_that_was_proposed_again_once(space, acme):
     decide(space, "A file is sent once", place, status="candidate", payload=again)
     lines = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
     assert [line for line in lines if "again" in line or "A file is sent once" in line] == lines[:1]
+
+
+def test_edit_that_breaks_a_rule_shows_it_again(space, acme):
+    rule(space, "Never call print in library code", "")
+    file = acme.parent / "space.db"
+    shown = show_lines(file, "session", lines_before_edit(space, [edit("connection.put(file)", "None")], acme))
+    assert "Rule: Never call print in library code" in shown
+    for path in ("acme/new.py", "acme/new.py", "acme/queue.py"):
+        written = [FileEdit(path, content="def start():\n    print(1)\n")]
+        shown = show_lines(file, "session", lines_before_edit(space, written, acme))
+        assert "This edit adds print. Rule: Never call print in library code" in shown
+    written = [FileEdit("tests/test_new.py", content="print(1)\n")]
+    assert "print" not in show_lines(file, "session", lines_before_edit(space, written, acme))
+
+
+def test_edit_beside_a_forbidden_name_does_not_show_its_rule_again(space, acme):
+    rule(space, "Never call print", "")
+    file = acme.parent / "space.db"
+    for _ in range(2):
+        shown = show_lines(file, "session", lines_before_edit(space, [edit("print(a, b)", "print(a)")], acme))
+    assert shown == ""
+
+
+def test_new_file_of_a_patch_has_its_text(acme):
+    patch = "*** Begin Patch\n*** Add File: acme/new.py\n+def start():\n+    pass\n*** End Patch"
+    (found,) = file_edits({"cwd": str(acme), "tool_input": patch}, acme)
+    assert found.content == "def start():\n    pass"
+
+
+def test_failing_test_shows_the_decision_with_its_value(space):
+    output = "--- FAIL: TestUploadRetries (0.00s)\n  expected: 307\n  actual  : 308"
+    space.decide("Uploads that moved are retried with 307", because=["acme/queue.py:4"])
+    space.decide("Logins are answered with 307", because=["acme/queue.py:4"])
+    space.decide("Uploads are named in 40 letters", because=["acme/queue.py:4"])
+    lines = texts(lines_after_failure(space, output.splitlines()[0], output))
+    assert lines == ["Decision: Uploads that moved are retried with 307"]

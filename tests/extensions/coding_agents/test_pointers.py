@@ -206,7 +206,7 @@ def test_prompt_shows_the_outcome_of_a_decision_and_a_long_rule_to_its_end(space
     rule = f"The retry limit of uploads must not be raised, {'because of many slow proxies ' * 4}except in tests"
     decide(space, rule, note(space, "A rule."), kind="constraint", payload={"rule": rule, "scope": "repository"})
     shown = [one.text.partition("  know:")[0] for one in pointers(space, "raise the retry limit of uploads")]
-    assert {"Decision: Retry limit of uploads: Five times at most", f"Constraint: {rule}"} <= {*shown}
+    assert {"Decision: Retry limit of uploads: Five times at most", f"Rule: {rule}"} <= {*shown}
 
 
 def test_stale_decision_is_marked_on_a_prompt(space, acme):
@@ -235,13 +235,25 @@ def test_matching_rules_decisions_and_work_come_first(space):
     assert all(kind.startswith("acme/") for kind in kinds[2:])
 
 
+@pytest.mark.parametrize("prompt", ["change the 307 to 303", "uploads should use 308 instead of 307"])
+def test_prompt_with_the_number_of_a_decision_gets_it(space, prompt):
+    decide(space, "Moved files use 307", note(space, "A moved file is answered with 307."))
+    assert pointers(space, prompt)[0].text.startswith("Decision: Moved files use 307")
+
+
+@pytest.mark.parametrize("prompt", ["look at issue #307 of the tracker", "there is an error in upload.py:307 again"])
+def test_number_of_a_line_or_an_issue_is_no_subject(space, prompt):
+    decide(space, "Moved files use 307", note(space, "A moved file is answered with 307."))
+    assert not [one for one in pointers(space, prompt) if "Moved" in one.text]
+
+
 def test_rule_that_the_user_stated_is_a_pointer_marked_as_unconfirmed(space):
     said = Message(
         role="user", content="Never raise the retry limit of uploads.", at=datetime(2026, 11, 30, tzinfo=UTC)
     )
     space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
     first, *_ = pointers(space, "raise the retry limit of uploads")
-    statement = "Constraint: Never raise the retry limit of uploads. (said by the user on 30 Nov, not confirmed)"
+    statement = "Rule: Never raise the retry limit of uploads (said by the user on 30 Nov, not confirmed)"
     assert first.text.startswith(statement)
 
 

@@ -13,11 +13,10 @@ from pydantic import Field
 
 from treering.core.characters import named, one_line
 from treering.core.evidence import Segment, find_lines
-from treering.core.objects import Constraint, Decision, Knowledge, Preference, WorkItem, title_of
+from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
 from treering.extensions.checks.change import Belief, BranchChange, RestingLines, states
-from treering.extensions.checks.forbidden import Forbidden, forbidden_by
 from treering.extensions.checks.removed_names import (
     HISTORY,
     NAMED_CODE,
@@ -36,6 +35,7 @@ from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
+from treering.verbs.forbidden_code import Forbidden, forbidden_by, rule_of
 from treering.verbs.ingest.segments import places_now
 from treering.verbs.query.branch_edits import reason_of
 from treering.verbs.query.unconfirmed import is_unconfirmed
@@ -401,7 +401,10 @@ def _broken(checked: Checked) -> Iterator[CheckFinding]:
     Lines that only move, within the file or to another one, do not count.
     """
     current = (one for one in checked.beliefs if one.item.id not in checked.lost and one.item.status != "stale")
-    forbidding = [(belief, one) for belief in current for one in forbidden_by(_rule_text(belief.item))]
+    rules = (
+        (belief, one.among(checked.change.after)) for belief in current for one in forbidden_by(rule_of(belief.item))
+    )
+    forbidding = [(belief, one) for belief, one in rules if one]
     if forbidding:
         checked.change.read(blob for one in checked.change.files for blob in (one.old, one.new))
     for belief, forbidden in forbidding:
@@ -412,16 +415,6 @@ def _broken(checked: Checked) -> Iterator[CheckFinding]:
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering show {_titled(belief.item)}" if belief.id else own
             yield finding("broken-rule", (path, number), belief.item.title, reason, show, belief.id)
-
-
-def _rule_text(item: Knowledge) -> str:
-    match item.payload:
-        case Constraint(rule=rule):
-            return rule
-        case Preference(statement=statement):
-            return statement
-        case _:
-            return ""
 
 
 def _added_names(

@@ -183,6 +183,11 @@ _MAX_GOVERNING = 5
 _WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 
+def _mend(one: CheckFinding) -> str:
+    """Return the command of a finding with a label for its purpose."""
+    return f"{'See' if one.mend.startswith('treering show') else 'Fix'}: {one.mend}"
+
+
 def as_text(report: CheckReport) -> str:
     """Write a report for a terminal or a log."""
     lines = [_summary(report)]
@@ -278,7 +283,7 @@ def as_github(report: CheckReport) -> str:
 def _workflow_commands(report: CheckReport) -> Iterator[str]:
     for one in report.findings:
         place = f"file={_property(one.path)},line={one.line}," if one.path else ""
-        mend = f"\nMend: {one.mend}" if one.mend else ""
+        mend = f"\n{_mend(one)}" if one.mend else ""
         title = _property(f"{one.rule}: {one_line(one.title)}")
         yield f"::{_GITHUB[one.level]} {place}title={title}::{_data(one.reason + mend)}"
     yield visible(_summary(report))
@@ -299,7 +304,7 @@ def as_gitlab(report: CheckReport) -> str:
     """Write a report as GitLab reads code quality; findings in no file are left out, as it has no place for them."""
     found = [
         {
-            "description": f"{one_line(one.title)}: {one.reason}" + (f" Mend: {one.mend}" if one.mend else ""),
+            "description": f"{one_line(one.title)}: {one.reason}" + (f" {_mend(one)}" if one.mend else ""),
             "check_name": f"treering/{one.rule}",
             "fingerprint": _fingerprint(one),
             "severity": _GITLAB[one.level],
@@ -342,7 +347,7 @@ def as_sarif(report: CheckReport) -> str:
 
 
 def _sarif_result(one: CheckFinding, rule: int) -> Mapping[str, Any]:
-    mend = f" Mend: {one.mend}" if one.mend else ""
+    mend = f" {_mend(one)}" if one.mend else ""
     place = {
         "physicalLocation": {
             "artifactLocation": {"uri": _uri(one.path), "uriBaseId": "%SRCROOT%"},

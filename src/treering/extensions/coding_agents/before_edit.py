@@ -2,18 +2,29 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from treering.core.characters import one_line
 from treering.core.counting import listed_up_to
+from treering.core.errors import TreeringError
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.scope import ROOT
 from treering.extensions.code.links.changed_together import partners_of
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
-from treering.extensions.coding_agents.edits import FileEdit, TouchedSymbols, name_in_calls, touched_by
+from treering.extensions.code.repository.contents import RepositoryContents
+from treering.extensions.coding_agents.edits import (
+    FileEdit,
+    TouchedSymbols,
+    name_in_calls,
+    replacements_of,
+    touched_by,
+)
 from treering.extensions.coding_agents.governing import (
     HeldRule,
     call_on,
@@ -33,6 +44,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import passages_called
+from treering.verbs.forbidden_code import forbidden_by, rule_of
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeNeighbour, CodeStart
@@ -58,7 +70,9 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     """
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
-    lines: list[HookLine] = []
+    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], top))
+    lines = [*broken.values()][: _HOOKS.max_entries]
+    rules = [one for one in rules if one.item.id not in broken]
     read: dict[str, HookLine] = {}
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
@@ -71,6 +85,38 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     everywhere = each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries]
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
+
+
+def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], top: Path) -> Iterator[tuple[str, HookLine]]:
+    """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
+    paths = _Paths(top)
+    for rule in rules:
+        for edit, forbidden in product(edits, forbidden_by(rule_of(rule.item)) if rule.item.status != "stale" else ()):
+            scope = scope_of(rule.item)
+            added = [one for one in replacements_of(edit, top) if forbidden.may_be_in(one.after)]
+            here = forbidden.among(paths) if added and (not scope or applies_to(scope, edit.path)) else None
+            if here and any(
+                len(here.lines_in(edit.path, one.after)) > len(here.lines_in(edit.path, one.before)) for one in added
+            ):
+                text = f"This edit adds {one_line(forbidden.name)}. {rule.line_for('').text}"
+                yield rule.item.id, HookLine("", text)
+
+
+@dataclass(frozen=True)
+class _Paths(Iterable[str]):
+    """The paths of the last commit, read when they are needed; none outside of a repository."""
+
+    top: Path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    @cached_property
+    def _found(self) -> Sequence[str]:
+        with suppress(TreeringError):
+            repository = RepositoryContents.open(self.top)
+            return [one.path for one in repository.entries(repository.resolve("HEAD"))]
+        return ()
 
 
 def _governing(

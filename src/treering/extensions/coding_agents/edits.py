@@ -75,11 +75,8 @@ def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
 
 def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     """Return the symbols of a file, as it is now, that an edit touches."""
-    text = ""
-    with suppress(OSError):
-        file = top / edit.path
-        text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size <= _MAX_CHARS else ""
-    changes = edit.changes if edit.content is None else (Replacement(text, edit.content),)
+    text = _text_of(edit, top)
+    changes = replacements_of(edit, top)
     known = [one for one in changes if one.before in text] if text else []
     old = outline(edit.path, text) if known else None
     if old is None:
@@ -98,6 +95,18 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     signatures = tuple(changed)[:_MAX_SYMBOLS]
     lines = {name: _lines_using(changed[name], old) for name in signatures}
     return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines)
+
+
+def replacements_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
+    """Return the changes of an edit; of a whole new file, one that replaces its text as it is now."""
+    return edit.changes if edit.content is None else (Replacement(_text_of(edit, top), edit.content),)
+
+
+def _text_of(edit: FileEdit, top: Path) -> str:
+    with suppress(OSError):
+        file = top / edit.path
+        return file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size <= _MAX_CHARS else ""
+    return ""
 
 
 def name_in_calls(qualified: str) -> str:
@@ -127,12 +136,14 @@ def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
 
 
 def _patched(patch: str) -> Iterator[FileEdit]:
-    """Yield the files of a patch of Codex with the text that each of its hunks replaces."""
+    """Yield the files of a patch of Codex with the text that each of its hunks replaces, or that a new file has."""
     starts = [*PATCHED.finditer(patch)]
     for start, following in zip_longest(starts, starts[1:]):
         end = following.start() if following else len(patch)
-        hunks = _HUNK.split(patch[start.end() : end])[1:]
-        yield FileEdit((start[1] or start[2]).strip(), tuple(one for one in map(_hunk, hunks) if one.before.strip()))
+        head, *hunks = _HUNK.split(patch[start.end() : end])
+        added = "\n".join(line[1:] for line in head.split("\n") if line.startswith("+"))
+        changes = tuple(one for one in map(_hunk, hunks) if one.before.strip())
+        yield FileEdit((start[1] or start[2]).strip(), changes, added or None)
 
 
 def _hunk(text: str) -> Replacement:

@@ -8,12 +8,13 @@ from itertools import islice
 from treering.core.characters import one_line
 from treering.core.evidence import Definition, EvidenceRef, Lines, Segment
 from treering.core.filters import Compare
-from treering.core.objects import Activity, Knowledge, Source, title_of
+from treering.core.objects import Activity, Knowledge, Source, kind_in_words, title_of
 from treering.core.scope import ROOT
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
 from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing
-from treering.extensions.coding_agents.named_places import places_named
+from treering.extensions.coding_agents.named_places import places_named, values_in
+from treering.extensions.coding_agents.pointers import subject_of
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest, Selection, head_of
 from treering.ports.passages import Reach
@@ -26,7 +27,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
-from treering.verbs.query.brief import repository_of
+from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.code_links import CodeStart
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.trees import notes_of_objects
@@ -61,13 +62,14 @@ class FailedTest:
 
 
 def lines_after_failure(space: Space, failure: str, output: str = "") -> list[HookLine]:
-    """Return decisions about the named lines, knowledge about the same failure, and what failing tests protect.
+    """Return decisions about the named lines or values, knowledge about the same failure, and what tests protect.
 
     `output`: the output of the tool with the lines of a traceback; by default `failure` itself.
     """
     call = call_on(space)
     learned = [*islice(_learned(call, failure), _HOOKS.max_places)]
-    cited = {line.key: line for line in [*_cited(call, output or failure), *learned]}
+    of_values = islice(_of_values(call, output or failure), _HOOKS.max_entries)
+    cited = {line.key: line for line in [*_cited(call, output or failure), *learned, *of_values]}
     protected = _protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))
     return [*cited.values(), *protected]
 
@@ -75,6 +77,16 @@ def lines_after_failure(space: Space, failure: str, output: str = "") -> list[Ho
 def _cited(call: Call, output: str) -> list[HookLine]:
     """Return the rules and decisions that cite a line that the output of a failed tool names."""
     return [rule.line_for("failure") for rule in rules_citing(call, places_named(call, output).places)]
+
+
+def _of_values(call: Call, output: str) -> Iterator[HookLine]:
+    """Yield the rules and decisions with a number and a telling term of the output: an expected status, a limit."""
+    values = values_in(output)
+    terms = subject_of(output) if values else frozenset()
+    for rule in held_rules(call) if terms else ():
+        text = f"{rule.item.title}\n{statement_of(rule.item)}"
+        if not rule.is_only_in_files and values & values_in(text) and terms & subject_of(text):
+            yield rule.line_for("failure")
 
 
 def _learned(call: Call, failure: str) -> Iterator[HookLine]:
@@ -99,7 +111,7 @@ def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     for item in items:
         title, rest = title_of(item), told_once(title_of(item), passages_of(item)[0].text)
-        text = f"{item.kind.capitalize()}: {rest if rest.startswith(title) else f'{title}. {rest}'}"
+        text = f"{kind_in_words(item.kind).capitalize()}: {rest if rest.startswith(title) else f'{title}. {rest}'}"
         is_learning = item.kind in _LEARNING if isinstance(item, Activity) else bool(_FAILURE.search(text))
         if is_learning and item.kind != "summary" and not notes.get(item.id):
             yield item, text

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.characters import one_line
 from treering.core.filters import And, Compare
-from treering.core.objects import Knowledge, Source
+from treering.core.objects import Knowledge, Source, kind_in_words
 from treering.core.policy import is_over
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.named_places import NamedPlace
@@ -17,7 +17,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.evidence.cited import lost_places
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
-from treering.verbs.query.brief import repository_of, statement_of
+from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger, on_all_branches
@@ -47,13 +47,12 @@ class HeldRule:
 
     def line_for(self, occasion: str) -> HookLine:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
-        kind = self.item.kind.capitalize()
+        kind = kind_in_words(self.item.kind).capitalize()
         status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
         notes = [one for one in (status, self.note) if one]
-        state = f" ({'; '.join(notes)})" if notes else ""
-        statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
+        statement = with_note(one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS), "; ".join(notes))
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
-        return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{state}{why}  {self.item.id}")
+        return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{why}  {self.item.id}")
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
         """Return whether its evidence is in some sources, given by id with segments; none: in any of the source."""

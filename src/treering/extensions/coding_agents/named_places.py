@@ -53,6 +53,7 @@ _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+
 """Names that no plain word is: `task_routes`, `parseBody`, `src/context.ts`, `Args::parse`, `retry(`."""
 _CAPITALIZED = re.compile(r"(?:\b[a-z]\S*|[,;)]) [`'\"]?([A-Z][a-z]\w+)\b(?! [A-Z])")
 """A capitalized word within a sentence, which may be the name of a class: `the Timeout config`, not `Night Watch`."""
+_VALUE = re.compile(r"(?<![\w#:./-])\d{3,}(?![\w/-]|[.:]\d)")
 _NUMBER = re.compile(r"[\d./-]+")
 
 
@@ -392,3 +393,8 @@ def _path(source: Source) -> str:
 def names_in(text: str) -> list[str]:
     """Return the names in a text that no plain word is; not numbers such as `12/14`."""
     return [match[0] for match in _NAME.finditer(text) if not _NUMBER.fullmatch(match[0])]
+
+
+def values_in(text: str) -> frozenset[str]:
+    """Return the numbers of three digits or more, such as a port or a status; not lines, issues and parts of names."""
+    return frozenset(_VALUE.findall(text))

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from treering.core.characters import one_line
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, kind_in_words
 from treering.core.scope import ROOT
 from treering.extensions.coding_agents.governing import HeldRule, call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
@@ -19,6 +19,7 @@ from treering.extensions.coding_agents.named_places import (
     names_file,
     names_in,
     places_named,
+    values_in,
 )
 from treering.extensions.coding_agents.option_places import names_option, option_places
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
@@ -32,7 +33,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
 from treering.verbs.query.branch_edits import edited_on_branch
-from treering.verbs.query.brief import repository_of, statement_of
+from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED
@@ -107,7 +108,7 @@ def subject_of(prompt: str) -> frozenset[str]:
 def pointers(space: Space, prompt: str) -> list[HookLine]:
     """Return pointers for a prompt: entries of memory first, then places. Empty if nothing in the space answers it."""
     asked, output = prompt[:_MAX_PROMPT_CHARS], prompt[:_MAX_OUTPUT_CHARS]
-    subject, names = subject_of(asked), names_in(asked)
+    subject, names, values = subject_of(asked), names_in(asked), values_in(asked)
     has_subject = (
         len(subject) >= _HOOKS.min_shared_terms
         or bool(names)
@@ -116,17 +117,18 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
         or names_option(asked)
     )
     words = _words(asked)
-    if not has_subject and len(words) < _MIN_TITLE_WORDS:
+    if not has_subject and not values and len(words) < _MIN_TITLE_WORDS:
         return []
     found = space.query("search", ROOT, {"text": asked}, _MEMORY)
+
+    def is_about(hit: ShownHit) -> bool:
+        if values & values_in(_held(hit)):
+            return True
+        return WEAK not in hit.flags and (_is_about(hit, subject, names) or _has_title(hit, words))
+
     edited = _edited_rules(space, found.hits)
     entries = [
-        hit
-        for hit in found.hits
-        if (hit.object_id in edited or _is_current(hit))
-        and _is_entry(hit)
-        and WEAK not in hit.flags
-        and (_is_about(hit, subject, names) or _has_title(hit, words))
+        hit for hit in found.hits if (hit.object_id in edited or _is_current(hit)) and _is_entry(hit) and is_about(hit)
     ]
     known = [*_entries(space, entries, edited), *_commands(found.commands if asks(asked) else ())]
     if not has_subject:
@@ -275,9 +277,8 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
         item = space.engine.ledger.get(hit.object_id)
         statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
-        text = f"{hit.kind.capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
-        marked = f"{text} ({state})" if state else text
-        yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
+        text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
+        yield HookLine(f"{hit.object_id}@prompt", f"{with_note(text, state)}  {hit.object_id}")
 
 
 def _is_entry(hit: ShownHit) -> bool:

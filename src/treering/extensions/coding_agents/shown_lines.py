@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from treering.core.characters import one_line
 from treering.core.fencing import fence
 from treering.stores.sqlite.ready import ready_folder
 
@@ -21,7 +22,7 @@ MAX_TOKENS = 250
 _ORIGIN, _BRIEF = "treering", "brief"
 _OWN = "Last"
 """The label of the last conversation, which is the current one in a resumed session."""
-_COUNT = re.compile(r" \(\d+ of \d+ shown\)")
+_COUNT = re.compile(r"and \d+ more$")
 _CURRENT = frozenset({"candidate", "active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
 _COMPACTED = "compacted"
@@ -32,7 +33,8 @@ _MAX_AGE_SECONDS = 2 * 86_400
 class HookLine:
     """One line for an agent, shown once in a session under its key.
 
-    The key of a decision before an edit is `know:…@path`: its title in the brief does not replace it.
+    The key of a decision before an edit is `know:…@path`: its title in the brief does not replace it. A line without a
+    key is always shown.
     """
 
     key: str
@@ -90,14 +92,14 @@ def show_lines(space: Path, session: str, lines: Sequence[HookLine]) -> str:
     new = [one for one in lines if one.key not in shown.keys]
     text, fitting = within_budget([*{one.text: one for one in new}.values()])
     texts = {one.text for one in fitting}
-    shown.add(one.key for one in new if one.text in texts)
+    shown.add(one.key for one in new if one.key and one.text in texts)
     return text
 
 
 def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over: Sequence[str] = ()) -> str:
     """Return the lines of a brief that the session was not shown before, fenced as data, and note its objects too.
 
-    `over`: ids that the session was shown and that are not current any more.
+    `over`: lines about objects that the session was shown and that are not current any more.
     """
     # Imported here, as below: hooks that show nothing have no use for it.
     from treering.verbs.query.brief import LABEL_WIDTH
@@ -106,22 +108,26 @@ def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over
     goes_on = bool(shown.keys)
     for line in lines:
         label = line[:LABEL_WIDTH].strip() or label
-        key = digest_key(_COUNT.sub("", line[LABEL_WIDTH:]))
+        key = digest_key(label if _COUNT.fullmatch(line[LABEL_WIDTH:]) else line[LABEL_WIDTH:])
         if key not in shown.keys and not (goes_on and label == _OWN):
             # A section is named by its first line, which may have been shown.
             is_first = line.startswith(" ") and label != labeled
             new[key] = f"{label:<{LABEL_WIDTH}}{line[LABEL_WIDTH:]}" if is_first else line
             labeled = label
     shown.add([*new, *ids])
-    gone = [f"{'Over':<{LABEL_WIDTH}}{', '.join(sorted(over))}"] if over else []
+    gone = [f"{'' if place else 'Over':<{LABEL_WIDTH}}{one}" for place, one in enumerate(over)]
     return fence("\n".join([*new.values(), *gone]), origin=_BRIEF) if new or gone else ""
 
 
 def no_longer_current(space: "Space", keys: Iterable[str]) -> list[str]:
-    """Return the ids of knowledge and work among some keys that is not current any more."""
+    """Return a line for each knowledge and work among some keys that is not current any more.
+
+    The line of an erased object is its id.
+    """
     ids = {key.partition("@")[0] for key in keys if key.startswith(("know:", "work:"))}
     heads = space.engine.ledger.heads(ids) if ids else {}
-    return [one for one in ids if one not in heads or heads[one].status not in _CURRENT]
+    over = [one for one in sorted(ids) if one not in heads or heads[one].status not in _CURRENT]
+    return [f"{one_line(heads[one].title)}  {one}" if one in heads else one for one in over]
 
 
 def within_budget(lines: Sequence[HookLine]) -> tuple[str, list[HookLine]]:

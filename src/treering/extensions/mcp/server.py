@@ -59,7 +59,7 @@ Treering is this project's memory: query it before you work, and store decisions
 constraints and open work, with citations. Mode search finds; expand opens ids of an answer. \
 If the memory is empty, {ingest} the repository first (mode repo, input.path), and again after commits: it is cheap.
 
-2. WORK. Constraints and decisions bind you unless the user overrides them.
+2. WORK. Rules and decisions bind you unless the user overrides them.
 
 3. CRYSTALLIZE your work and findings once verified. {crystallize} mode activity, with knowledge[] in one call. \
 Give each its evidence, such as ["src/retry.py:10-14"], path::symbol, a quoted sentence, or "[3]" of the last answer. \

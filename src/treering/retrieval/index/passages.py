@@ -223,7 +223,7 @@ def _stated(payload: Payload) -> Iterator[str]:
         case Constraint():
             yield payload.rule
             yield _said_of("Holds for", payload.scope)
-            yield _said_of("When broken", payload.violation_impact)
+            yield _said_of("Why", payload.violation_impact)
         case Preference():
             yield payload.statement
             yield _said_of("Holds for", payload.scope)

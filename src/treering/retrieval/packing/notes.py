@@ -17,7 +17,7 @@ from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.commit_history import CommitHistory, companions_of
 from treering.retrieval.search.pack_budget import Packed
-from treering.retrieval.search.packing import ConflictNote, named_item, quoted
+from treering.retrieval.search.packing import HEADINGS, ConflictNote, named_item, quoted
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.text.typed_words import listed
@@ -104,7 +104,7 @@ def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskRes
     counts: dict[str, int] = {}
     for item in packed.unnumbered:
         counts[item.section] = counts.get(item.section, 0) + 1
-    parts = [counted_things(count, _singular(section)) for section, count in counts.items()]
+    parts = [counted_things(count, _singular(HEADINGS[section].lower())) for section, count in counts.items()]
     more = f"; {len(packed.left_out)} more did not fit" if packed.left_out else ""
     warning = f"; {counted_things(len(conflicts), 'unresolved conflict')}" if conflicts else ""
     return f"Known for this task: {', '.join(parts)}{warning}{more}."

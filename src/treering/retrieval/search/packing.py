@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
@@ -106,6 +106,10 @@ _NOTES: tuple[tuple[str, str], ...] = (
 )
 """The fields of a pack that are written as lists below the items, in order, and their headings."""
 
+HEADINGS: Mapping[str, str] = {**{one: one.capitalize() for one in SECTIONS}, "constraints": "Rules"}
+"""The headings of the sections."""
+RULES_HEADING = "Rules for every task"
+
 
 def section_of(type_: str, kind: str) -> Section:
     """Return the section that an object belongs in."""
@@ -140,14 +144,14 @@ def render(context: ContextPack) -> str:
     blocks = [
         f"# Context for {label(context.task, most=limits.MAX_TASK_CHARS)}",
         context.summary,
-        *_listed("Rules", context.rules),
+        *_listed(RULES_HEADING, context.rules),
         *(["## Commands", fence("\n".join(context.commands), origin="commands")] if context.commands else []),
     ]
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
         written = [written_item(item, [places[mark] for mark in item.citations if mark in places]) for item in items]
         if written:
-            blocks += [f"## {section.capitalize()}", fence_items(written, origin=section)]
+            blocks += [f"## {HEADINGS[section]}", fence_items(written, origin=section)]
     for field, heading in _NOTES:
         blocks += _listed(heading, getattr(context, field))
     return "\n\n".join(blocks) + "\n"

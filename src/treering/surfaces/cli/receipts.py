@@ -8,7 +8,7 @@ from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label, one_line
 from treering.core.evidence import short_place
 from treering.core.fencing import without_markers
-from treering.core.objects import Source, title_of
+from treering.core.objects import Source, kind_in_words, title_of
 from treering.core.patch import TITLE, Create, PatchRecord, Receipt
 from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line
@@ -29,7 +29,7 @@ _TITLE_CHARS = 120
 _LINE_CHARS = 60
 _GONE = frozenset({"archived", "cancelled", "invalid"})
 """Statuses of objects that a revert ended."""
-_CREATED = {"decision": "Decided", "constraint": "Rule", "source": "Read"}
+_CREATED = {"decision": "Decided", "source": "Read"}
 _KNOWN = {
     "decision": "Already decided",
     "constraint": "Already a rule",
@@ -50,7 +50,7 @@ _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archi
 def change_in_words(event: str, head: Head) -> str:
     """Return the event of an object as the first words of a line, such as `Decided` or `Now stale`."""
     if event == "created":
-        return _CREATED.get(head.kind) or _CREATED.get(head.type) or head.kind.replace("_", " ").capitalize()
+        return _CREATED.get(head.kind) or _CREATED.get(head.type) or kind_in_words(head.kind).capitalize()
     if event == "reverted" and head.status not in _GONE:
         return "Restored"
     if event == "transitioned":

@@ -10,9 +10,10 @@ from treering.core.audit import LINK_EVENTS
 from treering.core.characters import label, one_line, short_id
 from treering.core.evidence import lines_in, short_place
 from treering.core.fencing import fence
+from treering.core.objects import kind_in_words
 from treering.retrieval import limits
 from treering.retrieval.search.lines import ShownLine
-from treering.retrieval.search.packing import SECTIONS, ContextPack, PackItem, titled
+from treering.retrieval.search.packing import HEADINGS, RULES_HEADING, SECTIONS, ContextPack, PackItem, titled
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.surfaces.search_text import fenced_hits
 from treering.verbs.envelope import Report
@@ -152,12 +153,12 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     """
     shown = report.object
     if report.is_view:
-        yield line((one_line(report.title), "bold"), f"  ({shown['kind']})")
+        yield line((one_line(report.title), "bold"), f"  ({kind_in_words(str(shown['kind']))})")
         yield line(fence(report.text, origin=report.title) if fenced else report.text)
         return
     title = short_place(report.place) or report.title
     status = shown_status(str(shown.get("status")), current=report.current, note=report.note)
-    yield line((_name(title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
+    yield line((_name(title, fenced=fenced), "bold"), f"  ({kind_in_words(str(shown.get('kind')))}, {status})")
     yield line((_id(str(shown.get("id")), fenced=fenced, verbose=verbose), "dim"), indent=2)
     if "segments" in shown and not verbose:
         yield from _words(report, fenced=fenced)
@@ -237,7 +238,7 @@ def render_related(report: "RelatedReport", *, fenced: bool) -> Iterator[Indente
 def _neighbour(one: "Neighbour", *, fenced: bool) -> Iterator[IndentedLine]:
     title = _name(one.title, fenced=fenced)
     named = f" ({', '.join(one.fields)})" if one.fields else ""
-    state = f"  ({one.kind}, {shown_status(one.status, current=one.current, note=one.note)})"
+    state = f"  ({kind_in_words(one.kind)}, {shown_status(one.status, current=one.current, note=one.note)})"
     yield line(f"{_ARROWS[one.direction]} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
     yield line((one.id, "dim"), indent=2 * one.depth)
 
@@ -263,13 +264,13 @@ def render_recent(report: "RecentReport", *, fenced: bool) -> Iterator[IndentedL
 def _pack(pack: ContextPack, *, verbose: bool) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
-    yield from _listed("Rules", pack.rules)
+    yield from _listed(RULES_HEADING, pack.rules)
     yield from _listed("Commands", pack.commands)
     cited = {one.mark: f"{one.mark} {one_line(short_place(one.place or one.origin))}" for one in pack.citations}
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]
         if items:
-            yield from (line(""), line((section.upper(), "bold cyan")))
+            yield from (line(""), line((HEADINGS[section].upper(), "bold cyan")))
             for item in items:
                 places = [cited[mark] for mark in item.citations if mark in cited]
                 yield from _pack_item(item, places, verbose=verbose)
@@ -323,7 +324,11 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
 def _explained(rank: int, hit: ShownHit) -> Iterator[IndentedLine]:
     if hit.explain:
         yield line(
-            (f"[{rank}] {hit.kind}, {hit.status}, trust {hit.trust}, {_name(hit.place, fenced=True)}", "dim"), indent=3
+            (
+                f"[{rank}] {kind_in_words(hit.kind)}, {hit.status}, trust {hit.trust}, {_name(hit.place, fenced=True)}",
+                "dim",
+            ),
+            indent=3,
         )
         yield line(("because ", "dim"), f"score {hit.score:.3f}, {_value(hit.explain)}", indent=3)
         yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
@@ -336,7 +341,7 @@ def _name_of(hit: ShownHit) -> str:
     title = "" if hit.heading.startswith(hit.title) else hit.title
     names = filter(None, (title, hit.heading))
     shown = " — ".join(name for name in names if name != _place(hit))
-    return f"{shown} ({hit.kind.replace('_', ' ')})".lstrip()
+    return f"{shown} ({kind_in_words(hit.kind)})".lstrip()
 
 
 def _place(passage: ShownHit | ShownPassage) -> str:
@@ -383,7 +388,9 @@ def _referrers(report: "PageReport", *, fenced: bool, verbose: bool) -> list[str
 def _referrer_line(one: "Referrer", *, fenced: bool, verbose: bool) -> str:
     state = shown_status(one.status, current=one.current, note=one.note)
     identity = _id(one.id, fenced=fenced, verbose=verbose)
-    return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {identity}"
+    return (
+        f"{_name(one.title, fenced=fenced)}  ({kind_in_words(one.kind)}, {state}; {', '.join(one.fields)})  {identity}"
+    )
 
 
 def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from treering.core.canonical import is_object
 from treering.core.characters import one_line
 from treering.core.counting import counted_things
+from treering.core.objects import kind_in_words
 
 if TYPE_CHECKING:
     from treering.retrieval.search.packing import PackItem
@@ -92,7 +93,7 @@ class SearchHit:
         """Return a line such as `<Markdown README.md:3-5>` or `<Decision "Retries are bounded" know:01m8…>`."""
         at = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
         name = f"{self.path}{at}" if self.path else f"{_quoted(self.title)}{self.id}"
-        return f"<{self.shown.kind.replace('_', ' ').capitalize()} {name}>"
+        return f"<{kind_in_words(self.shown.kind).capitalize()} {name}>"
 
 
 class _Items(Sequence[Item]):

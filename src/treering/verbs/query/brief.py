@@ -304,7 +304,7 @@ def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
         return statement_of(item)
     reason = reason_of(item) if doubt.startswith(EDITED) else ""
     why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if reason else ""
-    return f"{statement_of(item)} ({doubt}){why}"
+    return f"{with_note(statement_of(item), doubt)}{why}"
 
 
 def _stated(ledger: Ledger, items: Sequence[Knowledge], held: Sequence[Knowledge], altered: Altered) -> BriefSection:
@@ -350,8 +350,14 @@ def statement_of(item: Knowledge | WorkItem, state: str = "") -> str:
                 text = f"{text}: {outcome}"
         case _:
             text, notes = title_of(item), []
-    suffix = f" ({', '.join(notes)})" if notes else ""
-    return one_line(f"{one_line(text, most=limits.MAX_PLACE_CHARS - len(suffix))}{suffix}", most=limits.MAX_PLACE_CHARS)
+    note = ", ".join(notes)
+    shown = one_line(text, most=limits.MAX_PLACE_CHARS - len(note) - len(" ()"))
+    return one_line(with_note(shown, note), most=limits.MAX_PLACE_CHARS)
+
+
+def with_note(statement: str, note: str) -> str:
+    """Return a statement with a note in parentheses, which comes before the end of its sentence."""
+    return f"{statement.removesuffix('.')} ({note})" if note else statement
 
 
 def _since(talk: Source | None, repository: Source | None) -> str:
@@ -424,10 +430,9 @@ def _folder(one: Mapping[str, Any]) -> str:
 def _memory_lines(sections: Iterable[BriefSection], unconfirmed: str, since: str, last: str) -> Iterator[str]:
     for section in sections:
         for place, entry in enumerate(section.entries):
-            hidden = (
-                f" ({len(section.entries)} of {section.total} shown)" if section.total > len(section.entries) else ""
-            )
-            yield from labeled("" if place else section.name, f"{entry.text}{'' if place else hidden}  {entry.id}")
+            yield from labeled("" if place else section.name, f"{entry.text}  {entry.id}")
+        hidden = section.total - len(section.entries)
+        yield from labeled("", f"and {hidden} more" if hidden else "")
     yield from labeled("Confirm", unconfirmed)
     for name, text in zip(OF_SESSIONS, (since, last), strict=True):
         yield from labeled(name, text)

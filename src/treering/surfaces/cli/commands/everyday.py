@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
+from treering.core.characters import one_line
 from treering.core.errors import InvalidInput
 from treering.facades import LazyModule
 from treering.surfaces.cli import completing
@@ -24,6 +25,7 @@ from treering.surfaces.cli.flags import (
     add_commands,
     used_flags,
 )
+from treering.surfaces.cli.printing import say
 from treering.surfaces.cli.session import answer, is_piped, opened
 
 if TYPE_CHECKING:
@@ -201,8 +203,10 @@ def rule(
     scope: Scope = "/",
 ) -> None:
     """Record a rule to follow."""
-    envelope = everyday.rule(*_statement(text, because, scope), applies_to=applies_to, why=why)
-    _record(envelope, access, writing)
+    words, evidence = _statement(text, because, scope)
+    _record(everyday.rule(words, evidence, applies_to=applies_to, why=why), access, writing)
+    if not access.as_json:
+        _say_what_check_finds(words)
 
 
 def prefer(
@@ -297,6 +301,16 @@ def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
 
     with opened(access, writing, create=True) as space:
         write(space, envelope, access, writing)
+
+
+def _say_what_check_finds(rule: str) -> None:
+    from treering.registry import extensions
+    from treering.verbs.forbidden_code import forbidden_by
+
+    if "checks" in {one.name for one in extensions()}:
+        names = " and ".join(dict.fromkeys(one_line(one.name) for one in forbidden_by(rule)))
+        no_name = "`treering check` cannot find violations of this rule, because it forbids no name of code."
+        say(f"`treering check` reports added uses of {names}." if names else no_name)
 
 
 def _words(text: Sequence[str]) -> str:
