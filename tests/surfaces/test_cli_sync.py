@@ -49,3 +49,12 @@ def test_sync_names_contested_statements_by_their_titles(stage, monkeypatch):
     assert '"api: port = 8080"' in contested
     assert '"api: port = 9090"' in contested
     assert "know:" not in received
+
+
+def test_sync_reports_that_whole_conversations_are_sent(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"team/.keep": ""})
+    with treering.open(Settings.read().space_address("ada"), create=True, background=False) as space:
+        space.discussions().open("suppliers").append([treering.Message(content="Flour is late.", role="user")])
+    assert "They include 1 whole conversation;" in stage.done("sync", "./team", "--space", "ada").out
+    assert "conversation" not in stage.done("sync", "./team", "--space", "ada").out

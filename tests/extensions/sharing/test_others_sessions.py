@@ -5,8 +5,11 @@ import json
 import pytest
 
 import treering
+from treering.core.filters import Compare
 from treering.extensions.coding_agents.session_work import keep_now
+from treering.ports.ledger import Selection
 
+CONVERSATION = Compare("kind", "eq", "conversation")
 TEXTS = ("Never use fmt.Println in library code.", "Now limit the size of uploads in gin.go")
 
 
@@ -49,3 +52,14 @@ def test_statement_that_a_merge_brought_names_the_person_who_said_it(record, tmp
     merged = brief(tmp_path / "ben.db", ada).text
     assert "said by ada on" in merged
     assert "said by the user" not in merged
+
+
+def test_private_conversation_stays_while_a_rule_recorded_from_it_is_shared(record, tmp_path):
+    ada = record("ada")
+    ada.with_suffix(".policy.toml").write_text('private_scopes = ["/discussion"]\n')
+    with treering.open(f"sqlite:{ada}", background=False, channel="user") as space:
+        space.rule("Never use fmt.Println in library code. (ada)")
+    merged = brief(tmp_path / "ben.db", ada)
+    assert [line for line in merged.lines if line.startswith("Rules")]
+    with treering.open(f"sqlite:{tmp_path / 'ben.db'}", background=False) as space:
+        assert not list(space.engine.ledger.select(Selection(descend=True, types=("source",), where=CONVERSATION)))
