@@ -21,7 +21,7 @@ from treering.retrieval.search.question import Question, asks_about_chore, asks_
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
-from treering.verbs.evidence.cited import lost_places
+from treering.verbs.evidence.cited import first_places, lost_places
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_of
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
@@ -126,10 +126,11 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         # Only knowledge with other evidence remains current.
         reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
     reasons = {**reasons, **edited}
+    places = first_places(call.engine.ledger, decisions[: TUNING.packing.max_entries])
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
-        _section("Decided", decisions, reasons),
+        _section("Decided", decisions, {**places, **reasons}),
         _stated(call.engine.ledger, to_confirm, held, altered),
         _contested(call, groups, altered),
         _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
