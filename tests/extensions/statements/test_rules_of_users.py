@@ -31,6 +31,8 @@ RULES = (
     ("Don't use time.Sleep in tests.", "Don't use time.Sleep in tests"),
     ("We don't add new dependencies to gin.", "We don't add new dependencies to gin"),
     ("Use assert.Equal instead of reflect.DeepEqual in tests.", "Use assert.Equal instead of reflect.DeepEqual"),
+    ("We don't log requests.", "We don't log requests"),
+    ("No that's wrong, use context.Background instead of nil.", "Use context.Background instead of nil"),
     ("No, use errors.Is rather than string comparison.", "Use errors.Is rather than string"),
     ("No, that's not right. We never allocate in tree.getValue.", "We never allocate in tree.getValue"),
     ("No pull request must change more than one package.", "No pull request must change"),

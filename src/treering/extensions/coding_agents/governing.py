@@ -51,7 +51,7 @@ class HeldRule:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = self.item.kind.capitalize()
         status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
-        notes = [one for one in (self.place, status, self.note) if one]
+        notes = [one for one in (status, self.note, self.place) if one]
         state = f" ({'; '.join(notes)})" if notes else ""
         statement = one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS)
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
@@ -120,7 +120,8 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
 def with_places(call: Call, rules: Sequence[HeldRule]) -> list[HeldRule]:
     """Return rules with the first place that each of them cites."""
     places = first_places(call.engine.ledger, (rule.item for rule in rules))
-    return [replace(rule, place=places.get(rule.item.id, "")) for rule in rules]
+    unnamed = {rule.item.id: place for rule in rules if (place := places.get(rule.item.id, "")) not in rule.note}
+    return [replace(rule, place=unnamed.get(rule.item.id, "")) for rule in rules]
 
 
 def with_lost_lines(call: Call, rule: HeldRule) -> HeldRule:

@@ -276,7 +276,7 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
         item = space.engine.ledger.get(hit.object_id)
         statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
         text = f"{hit.kind.capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
-        notes_shown = "; ".join(filter(None, (hit.cites, state)))
+        notes_shown = "; ".join(filter(None, (state, hit.cites)))
         marked = f"{text} ({notes_shown})" if notes_shown else text
         yield HookLine(f"{hit.object_id}@prompt", f"{marked}  {hit.object_id}")
 

@@ -132,7 +132,7 @@ _WRONG = (
 )
 _CORRECTION = re.compile(rf"{_BEGIN}(?:{_WRONG}[\s,.:;!–—-]*)+", re.IGNORECASE)
 _LEAD = (
-    rf"(?:{_WRONG}[,:;–— -]+|(?:in|for|on|at|with|when|if|as|outside) [^,;:.?\"“”]{{1,40}}, )?"
+    rf"(?:(?:{_WRONG}[,:;–— -]+)+|(?:in|for|on|at|with|when|if|as|outside) [^,;:.?\"“”]{{1,40}}, )?"
     rf"(?:{_OPENING_WORD}\b[,:]? ){{0,3}}"
 )
 """The words before a rule: `That's wrong,`, `Also,`, `In tests,`."""
@@ -171,7 +171,7 @@ _CHOICE = re.compile(
 )
 """The preferred one of two things: `Use assert.Equal instead of reflect.DeepEqual in tests`."""
 _FOR_KIND = re.compile(
-    rf"(?:we {_NOT} (?:add|allow|commit|introduce|log|throw|use) [a-z]|(?:{_NOT} )?use\b[^,;]*? (?:for|in|outside) )"
+    rf"(?:we {_NOT} (?:add|allow|commit|introduce|log|throw|use) |(?:{_NOT} )?use\b[^,;]*? (?:for|in|outside) )"
     r"[^,;]*?\b(?!(?:the|this|that|these|those|my|your)\b)[a-z]+[^\Waius]s\b",
     re.IGNORECASE,
 )
