@@ -67,8 +67,8 @@ def hooks_to_offer(place: Path) -> Iterator[str]:
         remote, _ = _sync_place("origin", top)
         if SENDING not in installed:
             yield (
-                f"To share this memory and its stored sessions with everyone who can access {remote}, at each merge and push: "
-                f"treering hook install --sync {remote}"
+                f"To share this memory and its stored sessions with everyone who can access {remote}, "
+                f"at each merge and push: treering hook install --sync {remote}"
             )
 
 

@@ -161,7 +161,9 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         replicas=len(others),
         sent=len(sent),
         bytes=size,
-        conversations=len({one.target for one in sent if isinstance(one.after, Source) and one.after.kind == _CONVERSATION}),
+        conversations=len(
+            {one.target for one in sent if isinstance(one.after, Source) and one.after.kind == _CONVERSATION}
+        ),
         waiting=waiting_patches(ledger) if wishes.push else (),
         passed_over=tuple(sorted(reasons)),
         warnings=tuple(warnings),

@@ -81,9 +81,7 @@ def waiting_in_words(items: Sequence[Knowledge]) -> str:
     return f"{named} {verb} for confirmation: treering review list" if items else ""
 
 
-def _author(
-    item: Knowledge, segments: Mapping[tuple[str, str], Segment], authorship: Authorship
-) -> tuple[bool, str]:
+def _author(item: Knowledge, segments: Mapping[tuple[str, str], Segment], authorship: Authorship) -> tuple[bool, str]:
     """Return whether a person made a statement, and who made it on which day, in words."""
     cited = (segments.get((ref.source_id, ref.segment_id)) for ref in item.evidence_refs)
     turns = [one.locator for one in cited if one and isinstance(one.locator, Turn)]
