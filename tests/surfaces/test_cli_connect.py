@@ -718,7 +718,8 @@ def context_of(answer):
 def test_edit_hook_shows_rules_once(shop):
     text = before_edit(shop, "src/shop/basket.py")
     assert "Decision: Baskets hold three things" in text
-    assert "Rule: Every price in a basket must be a whole number of cents (in src/shop) (candidate)" in text
+    rule = "Rule: Every price in a basket must be a whole number of cents (in src/shop)"
+    assert f"{rule} (candidate; src/shop/AGENTS.md:1)" in text
     assert "Often changed together with src/shop/basket.py: src/shop/till.py (3 commits)" in text
     assert text.startswith("<<treering:recalled")
     assert before_edit(shop, "src/shop/basket.py") == ""

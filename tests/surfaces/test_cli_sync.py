@@ -49,3 +49,25 @@ def test_sync_names_contested_statements_by_their_titles(stage, monkeypatch):
     assert '"api: port = 8080"' in contested
     assert '"api: port = 9090"' in contested
     assert "know:" not in received
+
+
+def test_sync_reports_that_whole_conversations_are_sent(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"team/.keep": ""})
+    with treering.open(Settings.read().space_address("ada"), create=True, background=False) as space:
+        space.discussions().open("suppliers").append([treering.Message(content="Flour is late.", role="user")])
+    assert "They include 1 whole conversation;" in stage.done("sync", "./team", "--space", "ada").out
+    assert "conversation" not in stage.done("sync", "./team", "--space", "ada").out
+
+
+def test_sync_reports_decisions_that_differ_in_a_number(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"team/.keep": ""})
+    for name, limit in (("ann", 48), ("ben", 64)):
+        stage.done("decide", f"For uploads use {limit} MB", "--space", name, "--actor", name)
+        received = stage.done("sync", "./team", "--space", name).out
+    assert "'For uploads use 48 MB'" in received
+    assert "'For uploads use 64 MB' may contradict each other." in " ".join(received.split())
+    brief = stage.done("brief", "--space", "ben").out
+    assert brief.count("(contradicts ") == 2
+    assert "contradict" not in stage.done("sync", "./team", "--space", "ben").out

@@ -142,7 +142,7 @@ def test_current_decision_states_which_part_of_its_evidence_changed(space, repos
     here = space.asked_from(repository.folder)
     here.ingest("repo", input={"path": str(repository.folder)})
     here.decide("Cap retries", because=["retries.md:1", "guide.md:1"])
-    assert sections(brief(here))["Decided"] == ["Cap retries"]
+    assert sections(brief(here))["Decided"] == ["Cap retries (retries.md:1)"]
     repository.commit({"guide.md": "Nobody counts them.\n"})
     here.ingest("repo", input={"path": str(repository.folder)})
     assert sections(brief(here))["Decided"] == ["Cap retries (guide.md:1 changed)"]
@@ -318,7 +318,10 @@ def test_open_work_of_the_branch_comes_first(on_branch, repository):
 def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     cite(on_branch, "acme/app.py", "Prices are whole numbers", payload={"question": "Prices?", "outcome": ""})
     cite(on_branch, "acme/tax.py", "Taxes are rounded up", payload={"question": "Taxes?", "outcome": ""})
-    assert sections(brief(on_branch))["Decided"] == ["Prices are whole numbers", "Taxes are rounded up"]
+    assert sections(brief(on_branch))["Decided"] == [
+        "Prices are whole numbers (acme/app.py:1)",
+        "Taxes are rounded up (acme/tax.py:1)",
+    ]
 
 
 @pytest.mark.parametrize(

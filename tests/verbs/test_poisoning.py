@@ -187,3 +187,12 @@ def test_a_pack_shows_channel_and_trust_of_every_item_and_flags_knowledge_too(sp
     text = space.query("context", input={"task": ASKED}).text
     assert "trust: low (agent)" in text
     assert "trust: high (user)" in text
+
+
+def test_candidate_has_the_trust_of_the_person_who_confirms_it(space):
+    decide(through(space, "agent"), "Use the mill in Norrby", note(space, HONEST), status="candidate")
+    (hit,) = (one for one in search(space, "use the mill in Norrby") if one.type == "knowledge")
+    assert (hit.channel, hit.trust) == ("agent", "low")
+    space.crystallize("promote", input={"ids": [hit.object_id]})
+    (hit,) = (one for one in search(space, "use the mill in Norrby") if one.type == "knowledge")
+    assert (hit.channel, hit.trust) == ("user", "high")

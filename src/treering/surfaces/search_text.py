@@ -55,7 +55,8 @@ def cited_hits(
                 places = [label(place)] if place not in ("", hit.object_id) else []
                 above = "" if passage.heading.startswith(hit.title) else hit.title
                 title = " — ".join(filter(None, (above, passage.heading)))
-                marker = [f"[{number}] `{ref}`", kind_in_words(hit.kind), *places, *doubts]
+                cites = [f"based on {label(hit.cites)}"] if hit.cites else []
+                marker = [f"[{number}] `{ref}`", kind_in_words(hit.kind), *places, *cites, *doubts]
                 yield CitedText(" — ".join(marker), titled(title, text), ref)
 
 

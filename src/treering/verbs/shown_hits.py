@@ -133,6 +133,11 @@ class ShownHit(Value):
         description="For a superseded passage: the id of the knowledge or decision record, or source and segment of "
         "the turn, that replaced it.",
     )
+    cites: str = Field(
+        default="",
+        exclude_if=lambda place: not place,
+        description="The first lines of a file that knowledge cites, such as `README.md:5-11`.",
+    )
     work: ShownWork | None = Field(
         default=None, exclude_if=lambda work: work is None, description="The owners, priority and order of a work item."
     )
@@ -196,10 +201,12 @@ def show(
     note: str = "",
     weak: bool = False,
     replaced: Replaced | None = None,
+    cites: str = "",
 ) -> ShownHit:
     """Return a hit as it is shown at the time `now`.
 
-    `note`: why it is not current in the requested tree. `weak`: whether it is flagged as such.
+    `note`: why it is not current in the requested tree. `weak`: whether it is flagged as such. `cites`: the first place
+    that it cites.
     """
     head, state = hit.head, hit.state
     is_contested = not note and replaced is not None and replaced.is_contested
@@ -229,6 +236,7 @@ def show(
         and not (hit.item and is_over(hit.item, now=now)),
         note=note,
         superseded_by=replaced.reference if replaced else "",
+        cites=cites,
         work=ShownWork.of(hit.item) if isinstance(hit.item, WorkItem) else None,
         explain=explanations.of(hit) if explanations else None,
     )

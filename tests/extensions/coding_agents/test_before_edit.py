@@ -244,7 +244,7 @@ def test_edit_shows_one_related_rule_of_a_guide_after_the_tests(tmp_path):
         space = opened.asked_from(scratch.folder)
         tests, candidate = texts(lines_before_edit(space, [edit("put(file)", "post(file)")], scratch.folder))
         assert tests.startswith("Tests of acme/upload.py")
-        assert candidate.endswith("(candidate)")
+        assert "(candidate; acme/AGENTS.md:" in candidate
         assert "upload" in candidate
         assert lines_before_edit(space, [FileEdit("acme/queue.py", content="x = 1")], scratch.folder) == []
 
@@ -252,7 +252,7 @@ def test_edit_shows_one_related_rule_of_a_guide_after_the_tests(tmp_path):
 def test_edit_gives_the_reason_of_a_decision(space, acme):
     space.decide("A file is sent once", because=["acme/upload.py:3"], why="The server counts every request")
     (line, *_) = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
-    assert line == "Decision: A file is sent once – why: The server counts every request"
+    assert line == "Decision: A file is sent once (acme/upload.py:3) – why: The server counts every request"
 
 
 def test_patch_of_several_files_shows_their_decision_once(space, acme):
@@ -300,7 +300,7 @@ def test_failure_names_the_decision_that_cites_its_line(space):
     space.decide("Retries have a limit", because=["acme/queue.py:4-5"])
     failure = "thread 'main' panicked at acme/upload.py:3:13:\nconnection refused"
     (line,) = texts(lines_after_failure(space, failure))
-    assert line == "Decision: A file is sent once – why: The server counts every request"
+    assert line == "Decision: A file is sent once (acme/upload.py:1-3) – why: The server counts every request"
     assert lines_after_failure(space, "error in acme/upload.py") == []
 
 
@@ -333,7 +333,7 @@ def test_failing_test_protects_decisions_about_definitions_it_exercises(limits):
     scratch, space = limits
     space.decide("Twenty files at most", because=["acme/limits.py:2"])
     (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
-    assert line == "tests/test_limits.py protects: Decision: Five tries"
+    assert line == "tests/test_limits.py protects: Decision: Five tries (acme/limits.py:1)"
 
 
 @pytest.mark.parametrize("is_read", [False, True])

@@ -222,7 +222,7 @@ def test_decision_stale_on_this_branch_is_marked(space, acme):
     here.decide("Uploads are sent by the connection", because=["acme/upload.py:8"])
     (acme / "acme/upload.py").write_text(UPLOAD.replace("self.connection.put(file)", "None"))
     (entry, *_) = pointers(here, "how does the connection send uploads?")
-    assert entry.text.startswith("Decision: Uploads are sent by the connection (stale)  know:")
+    assert entry.text.startswith("Decision: Uploads are sent by the connection (stale; acme/upload.py:8)  know:")
 
 
 def test_matching_rules_decisions_and_work_come_first(space):

@@ -26,6 +26,15 @@ RULES = (
     ("- Never write to stdout from the server", "Never write to stdout"),
     ("Always limit lines to 100 characters.", "Always limit lines to 100"),
     ("Never use HTTP 302, use 303.", "Never use HTTP 302"),
+    ("No, don't use a regular expression there, use strings.HasPrefix.", "Don't use a regular expression there, use"),
+    ("No, don't use a mutex in the router, use atomics.", "Don't use a mutex in the router, use atomics"),
+    ("Don't use time.Sleep in tests.", "Don't use time.Sleep in tests"),
+    ("We don't add new dependencies to gin.", "We don't add new dependencies to gin"),
+    ("Use assert.Equal instead of reflect.DeepEqual in tests.", "Use assert.Equal instead of reflect.DeepEqual"),
+    ("We don't log requests.", "We don't log requests"),
+    ("No that's wrong, use context.Background instead of nil.", "Use context.Background instead of nil"),
+    ("No, use errors.Is rather than string comparison.", "Use errors.Is rather than string"),
+    ("No, that's not right. We never allocate in tree.getValue.", "We never allocate in tree.getValue"),
     ("No pull request must change more than one package.", "No pull request must change"),
 )
 NO_RULES = (
@@ -59,6 +68,15 @@ NO_RULES = (
     "Don't merge #41 and #42, use a new one.",
     "Actually don't use steps four and five",
     "Never push anything in this pull request.",
+    "Don't use fmt.Println there, use debugPrint.",
+    "Don't use a mutex, use atomics.",
+    "No, don't use a mutex.",
+    "Use Redis instead of Postgres.",
+    "No, use the new name instead of the old one.",
+    "Don't use the helper in these tests.",
+    "We don't add up.",
+    "We don't get many visitors.",
+    "Use it in tests.",
     "Add a test for it, don't touch the rest.",
 )
 

@@ -96,15 +96,15 @@ def _written(item: Object, revised: Object, operation: Update, channel: Channel,
     return {**fields, "origin_channel": channel} if falls else fields
 
 
-def transition(operation: Transition, draft: Draft) -> OperationResult:
-    """Move to another status."""
+def transition(operation: Transition, draft: Draft, *, channel: Channel) -> OperationResult:
+    """Move to another status. A candidate confirmed by a more trusted channel gets the trust of that channel."""
     item = draft.expect(operation.id, operation.expected_revision)
     check_transition(item, operation.to)
     check_length("resolution", operation.resolution, FIELDS["resolution"])
     changes: dict[str, Any] = {"status": operation.to}
     match item:
         case Knowledge():
-            changes |= _activation(item, draft) if operation.to == "active" else {}
+            changes |= _activation(item, draft, channel) if operation.to == "active" else {}
             changes |= {"disputed": True} if operation.to == "contested" else {}
             if operation.to == "superseded":
                 raise InvalidPatch(
@@ -125,7 +125,7 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
     return changed(draft.change(item, "transitioned", **changes))
 
 
-def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
+def _activation(item: Knowledge, draft: Draft, channel: Channel) -> dict[str, Any]:
     require_support(item, draft)
     against = rivals(item, draft)
     if item.status == "contested" and against:
@@ -134,7 +134,13 @@ def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
             hint="Supersede the losing claim, naming this one as its successor.",
             details={"id": item.id, "rivals": [rival.id for rival in against]},
         )
-    return {"last_verified_at": draft.now, "disputed": False}
+    return {"last_verified_at": draft.now, "disputed": False, **_confirmed(item, channel, draft)}
+
+
+def _confirmed(item: Knowledge, channel: Channel, draft: Draft) -> dict[str, Any]:
+    """Return the channel of a confirmation of a candidate if it is trusted more than the channel of the candidate."""
+    rises = item.status == "candidate" and less_trusted(item.origin_channel, channel, draft.policy.channel_trust)
+    return {"origin_channel": channel} if rises else {}
 
 
 def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
@@ -351,6 +357,7 @@ def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> Opera
     if reaffirmed:
         require_support(item, draft)
         changes |= {"status": "active", "last_verified_at": draft.now, "memory_source": item.memory_source}
+        changes |= _confirmed(existing, item.origin_channel, draft)
     if changes:
         draft.change(existing, "evidence_added" if fresh else "updated", **changes)
     return OperationResult(outcome="duplicate", id=existing.id, revision=existing.revision)

@@ -125,7 +125,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
             check_revision_of(draft.find(operation.id), operation.changes, patch.source, draft.policy)
             return update(operation, draft, channel=patch.source.channel)
         case Transition():
-            return transition(operation, draft)
+            return transition(operation, draft, channel=patch.source.channel)
         case AddLink(link=link):
             return relate(link, draft)
         case RemoveLink(link=link):

@@ -67,8 +67,8 @@ def hooks_to_offer(place: Path) -> Iterator[str]:
         remote, _ = _sync_place("origin", top)
         if SENDING not in installed:
             yield (
-                f"To share this memory with everyone who can access {remote}, at each merge and push: "
-                f"treering hook install --sync {remote}"
+                f"To share this memory and its stored sessions with everyone who can access {remote}, "
+                f"at each merge and push: treering hook install --sync {remote}"
             )
 
 
@@ -76,6 +76,7 @@ def sharing_notes(remote: str) -> tuple[str, ...]:
     """Return sentences that explain sharing over `remote`."""
     return (
         f"Merges and branch checkouts pull others' changes from {remote}; a push to it sends yours.",
+        "Stored sessions of coding agents are sent with all their messages, unless /discussion is a private scope.",
         "Secrets and private scopes are not sent. TREERING_HOOK_SYNC=0 turns it off.",
     )
 

@@ -32,6 +32,7 @@ from treering.extensions.coding_agents.governing import (
     file_at,
     held_rules,
     with_lost_lines,
+    with_places,
 )
 from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -82,7 +83,7 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    everywhere = each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries]
+    everywhere = with_places(call, each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries])
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
 
@@ -144,7 +145,7 @@ def _governing(
     near = [(_doubt(rule), far, rule) for rule in rules if (far := distance(rule)) < _UNRELATED]
     near.sort(key=lambda one: one[:2])
     far_of = {rule.item.id: far for _, far, rule in near}
-    shown = [with_lost_lines(call, rule) for rule in each_once([rule for _, _, rule in near])]
+    shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once([rule for _, _, rule in near]))]
     return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
 
 

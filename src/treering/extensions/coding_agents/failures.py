@@ -12,7 +12,7 @@ from treering.core.objects import Activity, Knowledge, Source, kind_in_words, ti
 from treering.core.scope import ROOT
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
-from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing
+from treering.extensions.coding_agents.governing import call_on, file_at, held_rules, rules_citing, with_places
 from treering.extensions.coding_agents.named_places import places_named, values_in
 from treering.extensions.coding_agents.pointers import subject_of
 from treering.extensions.coding_agents.shown_lines import HookLine
@@ -127,7 +127,7 @@ def _protected(call: Call, tests: Sequence[FailedTest]) -> Iterator[HookLine]:
     for test in tests:
         words = _exercised_words(call, test, {ref.source_id for ref in refs})
         found = [rule for rule in rules if _is_exercised(rule.item, test, words, cited.segments)]
-        for line in [rule.line_for(test.source.title) for rule in found[: _HOOKS.max_entries]]:
+        for line in [rule.line_for(test.source.title) for rule in with_places(call, found[: _HOOKS.max_entries])]:
             yield HookLine(line.key, f"{test.source.title} protects: {line.text}")
 
 

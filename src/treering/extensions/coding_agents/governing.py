@@ -15,7 +15,7 @@ from treering.retrieval import limits
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
-from treering.verbs.evidence.cited import lost_places
+from treering.verbs.evidence.cited import first_places, lost_places
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
 from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
@@ -39,6 +39,8 @@ class HeldRule:
 
     item: Knowledge
     note: str
+    place: str = ""
+    """The first lines of a file that it cites."""
 
     @property
     def is_only_in_files(self) -> bool:
@@ -49,7 +51,7 @@ class HeldRule:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = kind_in_words(self.item.kind).capitalize()
         status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
-        notes = [one for one in (status, self.note) if one]
+        notes = [one for one in (status, self.note, self.place) if one]
         statement = with_note(one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS), "; ".join(notes))
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
         return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{why}  {self.item.id}")
@@ -111,7 +113,14 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
     cited = [rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments)]
-    return each_once(cited)[: _HOOKS.max_entries]
+    return with_places(call, each_once(cited)[: _HOOKS.max_entries])
+
+
+def with_places(call: Call, rules: Sequence[HeldRule]) -> list[HeldRule]:
+    """Return rules with the first place that each of them cites."""
+    places = first_places(call.engine.ledger, (rule.item for rule in rules))
+    unnamed = {rule.item.id: place for rule in rules if (place := places.get(rule.item.id, "")) not in rule.note}
+    return [replace(rule, place=unnamed.get(rule.item.id, "")) for rule in rules]
 
 
 def with_lost_lines(call: Call, rule: HeldRule) -> HeldRule:

@@ -278,7 +278,8 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
         item = space.engine.ledger.get(hit.object_id)
         statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
         text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
-        yield HookLine(f"{hit.object_id}@prompt", f"{with_note(text, state)}  {hit.object_id}")
+        notes_shown = "; ".join(filter(None, (state, hit.cites)))
+        yield HookLine(f"{hit.object_id}@prompt", f"{with_note(text, notes_shown)}  {hit.object_id}")
 
 
 def _is_entry(hit: ShownHit) -> bool:

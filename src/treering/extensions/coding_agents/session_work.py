@@ -27,6 +27,7 @@ from treering.system.address import Address, parse_address
 from treering.system.machine import one_after_another
 from treering.system.repository_place import repository_at
 from treering.system.settings import Settings
+from treering.verbs.query.authorship import AGENT_OF
 from treering.verbs.query.unconfirmed import all_unconfirmed, waiting_in_words
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ else:
 
 
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
-_ACTOR = "coding agent"
 _FACTS = ("folder", "branch", "session")
 """Metadata of a transcript that is stored with the discussion."""
 _FAILED = 1
@@ -124,7 +124,7 @@ def _keep(file: Path, address: Address, folder: Path) -> None:
     if file.stat().st_size > _MOST_TRANSCRIPT:
         raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Store it in parts.")
     transcript = read_conversations(file.read_bytes(), file.name)
-    writing = WriteFlags(actor=_ACTOR, as_agent=True)
+    writing = WriteFlags(actor=f"{AGENT_OF}{Settings.read().actor}", as_agent=True)
     with opened(address, writing, create=True) as space:
         for one in transcript.conversations:
             if one.messages:

@@ -94,6 +94,9 @@ def sync(
     if options.push:
         sent = f"{counted_things(report.sent, 'change')} ({report.bytes:,} bytes)" if report.sent else "nothing new"
         lines.append(line(f"Sent {sent} to {report.remote}."))
+        if report.conversations:
+            whole = counted_things(report.conversations, "whole conversation")
+            lines.append(line(f"They include {whole}; the page on sharing shows how to make conversations private."))
     if report.received:
         lines += received
     elif options.fetch:

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from treering.core.audit import ERASED, GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.canonical import PREFIXES
+from treering.core.characters import named
 from treering.core.errors import Conflict, InvalidInput
-from treering.core.filters import Compare
-from treering.core.objects import Object, Source, title_of
+from treering.core.filters import And, Compare
+from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Author
 from treering.core.scope import is_within
 from treering.core.versions import known_branches
@@ -37,6 +38,7 @@ from treering.spaces import wiring
 from treering.spaces.wiring import Opening, author
 from treering.system.address import Address
 from treering.system.settings import Settings
+from treering.verbs.denials import contradicting
 from treering.verbs.envelope import Value
 
 TOOL = "merge"
@@ -45,6 +47,7 @@ _BATCH = 500  # events whose objects are read together
 _MOST_WAITING = 10_000
 _MANY = 1_000
 """Events of another log after which a merge is recorded even if none was new; fewer are read again."""
+_STATED = ("constraint", "decision")
 Erasing = Callable[[Sequence[Source], Callable[[], Merged]], Merged]
 """Called with all revisions of the sources that a merge erases here, and the merge, which it makes."""
 
@@ -249,8 +252,25 @@ def receive(
                 raise
             continue
         warnings = target.compact() if merged.erased else ()
-        return MergeReport(**asdict(merged), warnings=(*hidden_messages(target, before, merged), *warnings))
+        return MergeReport(
+            **asdict(merged),
+            warnings=(*hidden_messages(target, before, merged), *_contradictions(target, merged), *warnings),
+        )
     raise Conflict("Other processes write to the space continuously.", hint="Merge when fewer processes are writing.")
+
+
+def _contradictions(ledger: Ledger, merged: Merged) -> Iterator[str]:
+    """Warn of merged decisions and rules that may contradict others, which no subject or value connects."""
+    new = {one.id for one in ledger.heads(merged.created).values() if one.kind in _STATED and one.status == "active"}
+    if not new:
+        return
+    where = And((Compare("kind", "in", _STATED), Compare("status", "eq", "active")))
+    items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
+    found = contradicting(one for one in items if isinstance(one, Knowledge))
+    pairs = {tuple(sorted((identity, found[identity].id))) for identity in new & found.keys()}
+    for pair in sorted(pairs):
+        titles = [named(item.title) for one in pair if isinstance(item := ledger.get(one), Knowledge)]
+        yield f"{' and '.join(titles)} may contradict each other. Archive the wrong one, or replace it."
 
 
 def _settled_alike(source: Ledger, shared: int) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from treering.core.audit import ERASED, Anchor
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
+from treering.core.objects import Source
 from treering.core.patch import Author
 from treering.core.screening import screened
 from treering.core.writing.journal import POLICY_CHANGED
@@ -55,6 +56,7 @@ MAX_OWN_BUNDLES = 48
 MAX_PLACES = 1_000
 """Places that are read; places read before come first."""
 MAX_PLACES_TOLD = 20
+_CONVERSATION = "conversation"
 
 
 class SyncReport(Value):
@@ -69,6 +71,8 @@ class SyncReport(Value):
     """Entries that were sent."""
     bytes: int
     """Bytes of the bundles that were sent."""
+    conversations: int = 0
+    """Conversations among them, such as sessions of coding agents, with all of their messages."""
     waiting: tuple[str, ...] = ()
     """Patches that wait for review here: they are not sent."""
     passed_over: tuple[str, ...] = ()
@@ -141,7 +145,7 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         received = _fetch(ledger, depot, others, state, reasons, by=by, wishes=wishes)
         warnings += _reason_lines(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
-    sent, size = 0, 0
+    sent, size = list[MergeEntry](), 0
     try:
         if wishes.push:
             sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
@@ -155,8 +159,11 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         replica=state.replica,
         received=received,
         replicas=len(others),
-        sent=sent,
+        sent=len(sent),
         bytes=size,
+        conversations=len(
+            {one.target for one in sent if isinstance(one.after, Source) and one.after.kind == _CONVERSATION}
+        ),
         waiting=waiting_patches(ledger) if wishes.push else (),
         passed_over=tuple(sorted(reasons)),
         warnings=tuple(warnings),
@@ -308,7 +315,8 @@ def _is_whole(left: LeftAtRemote, files: Mapping[str, bytes]) -> bool:
 
 def _push(
     ledger: Ledger, depot: Depot, state: SyncState, left: LeftAtRemote | None, wishes: SyncWishes, *, anew: bool
-) -> tuple[int, int]:
+) -> tuple[list[MergeEntry], int]:
+    """Send the entries that the remote does not have; return them, and the bytes of their bundles."""
     notes, after = (list(left.bundles), left.head.seq) if left else ([], 0)
     since = list(ledger.events(after=after))
     changed = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since)
@@ -316,7 +324,7 @@ def _push(
         notes, after = [], 0
     leaving = list(linked_by_id(_leaving(ledger, depot, after)))
     if not leaving and not anew:
-        return 0, 0
+        return [], 0
     _check_secrets(leaving)
     head = head_of(ledger, ledger.sequence()) if not since else Anchor(seq=since[-1].seq, hash=since[-1].hash)
     files: Files = {}
@@ -335,7 +343,7 @@ def _push(
     )
     if anew:
         depot.forget()
-    return len(leaving), sum(map(len, files.values()))
+    return leaving, sum(map(len, files.values()))
 
 
 def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:

@@ -50,14 +50,26 @@ def _rule(sentence: str, *, after_correction: bool) -> str:
         return ""
     if match := _ALWAYS.match(sentence) or _FROM_NOW_ON.match(sentence):
         return _sentence_case(sentence[match.start("rule") :])
-    match = _NORM.match(sentence) or _PROHIBITION.match(sentence)
+    match = _NORM.match(sentence) or _PROHIBITION.match(sentence) or _CHOICE.match(sentence)
     if match is None or _ONCE.search(sentence):
         return ""
-    is_correction = after_correction or _CORRECTION.match(sentence)
-    is_general = match.re is _NORM or match["stop"] or _ALTERNATIVE.search(sentence)
-    if is_general or (is_correction and _GENERAL.match(sentence, match.start("rule"))):
+    is_correction = after_correction or _CORRECTION.match(sentence) is not None
+    if match.re is _NORM or _is_general(sentence, match, is_correction=is_correction):
         return _sentence_case(sentence[match.start("rule") :])
     return ""
+
+
+def _is_general(sentence: str, match: re.Match[str], *, is_correction: bool) -> bool:
+    """Return whether a prohibition or choice is about things of a kind, not about one thing or place of the task."""
+    start = match.start("rule")
+    if _FOR_KIND.match(sentence, start):
+        return True
+    if match.re is _CHOICE:
+        return is_correction
+    has_alternative = _ALTERNATIVE.search(sentence) is not None
+    if match["one"] or _THERE.search(sentence):
+        return is_correction and has_alternative
+    return bool(match["stop"]) or has_alternative or (is_correction and _GENERAL.match(sentence, start) is not None)
 
 
 def _decision(sentence: str, announced: re.Match[str]) -> Outcome:
@@ -118,9 +130,9 @@ _WRONG = (
     r"(?:that|this|it)(?:[’']s| is| was)(?: \w+)? (?:wrong|incorrect|not right)|"
     r"(?:that|this|it) (?:isn[’']t|wasn[’']t) (?:right|correct))\b"
 )
-_CORRECTION = re.compile(rf"{_BEGIN}{_WRONG}[\s,.:;!–—-]*", re.IGNORECASE)
+_CORRECTION = re.compile(rf"{_BEGIN}(?:{_WRONG}[\s,.:;!–—-]*)+", re.IGNORECASE)
 _LEAD = (
-    rf"(?:{_WRONG}[,:;–— -]+|(?:in|for|on|at|with|when|if|as|outside) [^,;:.?\"“”]{{1,40}}, )?"
+    rf"(?:(?:{_WRONG}[,:;–— -]+)+|(?:in|for|on|at|with|when|if|as|outside) [^,;:.?\"“”]{{1,40}}, )?"
     rf"(?:{_OPENING_WORD}\b[,:]? ){{0,3}}"
 )
 """The words before a rule: `That's wrong,`, `Also,`, `In tests,`."""
@@ -143,14 +155,28 @@ _NORM = re.compile(
     re.IGNORECASE,
 )
 """What all things of a kind must be: `Every new parameter must be documented`."""
+_ONE = r"(?:the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too)\b"
 _PROHIBITION = re.compile(
-    rf"{_BEGIN}{_LEAD}(?P<rule>(?:(?P<stop>stop [a-z]+ing)|we (?:never|always) {_VERB}"
+    rf"{_BEGIN}{_LEAD}(?P<rule>(?:we (?:never|always) {_VERB}(?= (?!an?\b))"
+    rf"|(?:(?P<stop>stop [a-z]+ing)"
     rf"|(?:we )?{_NOT} (?!(?:be|bother|care|forget|have|know|like|mind|need|see|think|understand|want|we|worry|you)\b)"
-    r"[a-z]+)"
-    r" (?!(?:an?|the|this|that|these|those|it|them|me|my|your|any\w*|every\w*|so|to|too|for|in|on)\b)\S)",
+    r"[a-z]+)(?= (?!(?:for|in|on)\b)))"
+    rf" (?!{_ONE})(?P<one>an? )?\S)",
     re.IGNORECASE,
 )
 """A prohibition for things of a kind, as in `Don't use mocks in tests`; about one thing it ends with its task."""
+_CHOICE = re.compile(
+    rf"{_BEGIN}{_LEAD}(?P<rule>use (?!{_ONE}|an?\b)[^,;:]+? (?:instead of|rather than) (?!{_ONE}|an?\b)\S)",
+    re.IGNORECASE,
+)
+"""The preferred one of two things: `Use assert.Equal instead of reflect.DeepEqual in tests`."""
+_FOR_KIND = re.compile(
+    rf"(?:we {_NOT} (?:add|allow|commit|introduce|log|throw|use) |(?:{_NOT} )?use\b[^,;]*? (?:for|in|outside) )"
+    r"[^,;]*?\b(?!(?:the|this|that|these|those|my|your)\b)[a-z]+[^\Waius]s\b",
+    re.IGNORECASE,
+)
+"""What a project does not do, or what is used in things of a kind: `in tests`."""
+_THERE = re.compile(r"\bthere\b", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\binstead\b|[,;–—] ?(?:but |rather |just )?use\b", re.IGNORECASE)
 _GENERAL = re.compile(rf"we\b|{_NOT} use\b|[^,;]*?\b(?:here|anywhere|[a-z]+[^\Waius]s)\b", re.IGNORECASE)
 """A prohibition for things of a kind, recognized by `use`, `here` or a plural; not `Don't rename Foo`."""

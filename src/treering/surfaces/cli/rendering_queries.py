@@ -305,7 +305,8 @@ def _hit(rank: int, hit: ShownHit, terms: frozenset[str]) -> Iterator[IndentedLi
     doubts = f"  ({hit.doubts})" if hit.doubts else ""
     number = f"{rank}  "
     place = one_line(_place(hit)), "green"
-    yield line(number, place, (called, "bold"), (doubts, "yellow"), hang=len(number))
+    cites = f"  {one_line(hit.cites)}" if hit.cites else ""
+    yield line(number, place, (called, "bold"), (cites, "green"), (doubts, "yellow"), hang=len(number))
     yield from _answer(hit, terms)
     if hit.reply:
         yield line(f"{hit.reply.heading}: {_snippet(hit.reply.text)}", indent=3)

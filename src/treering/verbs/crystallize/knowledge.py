@@ -27,6 +27,7 @@ from treering.verbs.crystallize.drafting import (
     with_resolved_evidence,
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
+from treering.verbs.denials import denies, plain_words
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
@@ -38,9 +39,6 @@ _MIN_LIKENESS = 0.6
 _DUPLICATE_CANDIDATES = 5
 _MIN_LIKENESS_OF_OPPOSITES = 0.8
 """The same for titles of which one denies the other."""
-_DENIAL = re.compile(r"\b(?:not?|never|without|cannot)\b|n[’']t\b", re.IGNORECASE)
-_DO_NOT = re.compile(r"\b(?:do(?:es)?|did)(?= not\b|n[’']t\b)|\b(?:always|please)\b", re.IGNORECASE)
-"""Words that a denial of a title adds or replaces: `Do not use X`, `Always use X`."""
 _CURRENT = frozenset({"candidate", "active", "contested"})
 _REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
 """Fields that may differ between knowledge with the same statement."""
@@ -93,13 +91,9 @@ _OPPOSITE = "This may be the opposite of {} ({}). Archive the wrong one, or repl
 def _opposites(call: Call, item: Knowledge) -> list[Knowledge]:
     """Return the current knowledge of the same kind whose title differs from one by a denial."""
     known = [one for one in _with_same_words(call, item.kind, item.title) if one.status in _CURRENT]
-    denying = [one for one in known if _denies(one.title) != _denies(item.title)]
-    words = set(_plain_words(item.title))
-    return [one for one in denying if _shared_part(words, set(_plain_words(one.title))) >= _MIN_LIKENESS_OF_OPPOSITES]
-
-
-def _plain_words(title: str) -> list[str]:
-    return normalise_text(_DENIAL.sub(" ", _DO_NOT.sub(" ", title))).split()
+    denying = [one for one in known if denies(one.title) != denies(item.title)]
+    words = set(plain_words(item.title))
+    return [one for one in denying if _shared_part(words, set(plain_words(one.title))) >= _MIN_LIKENESS_OF_OPPOSITES]
 
 
 def is_recorded(call: Call, item: Knowledge, text: str) -> bool:
@@ -112,7 +106,7 @@ def is_recorded(call: Call, item: Knowledge, text: str) -> bool:
     if any(one.duplicate_key() == item.duplicate_key() for one in known):
         return False
     texts = [lookup.text_of(one) for one in known]
-    return any(words <= set(lookup.content_words(one.lower())) and _denies(text) == _denies(one) for one in texts)
+    return any(words <= set(lookup.content_words(one.lower())) and denies(text) == denies(one) for one in texts)
 
 
 def _with_same_words(call: Call, kind: str, words: str) -> list[Knowledge]:
@@ -123,10 +117,6 @@ def _with_same_words(call: Call, kind: str, words: str) -> list[Knowledge]:
         with noted({}):
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     return [one for one in known.values() if isinstance(one, Knowledge)]
-
-
-def _denies(text: str) -> bool:
-    return _DENIAL.search(text) is not None
 
 
 class _Status(Value):

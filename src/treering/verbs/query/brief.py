@@ -20,8 +20,9 @@ from treering.retrieval.search.packing import lines_within
 from treering.retrieval.search.question import Question, asks_about_chore, asks_what_changed
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
+from treering.verbs.denials import contradicting
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
-from treering.verbs.evidence.cited import lost_places
+from treering.verbs.evidence.cited import first_places, lost_places
 from treering.verbs.feedback import uses
 from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_of
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
@@ -38,6 +39,7 @@ from treering.verbs.query.unconfirmed import (
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
 from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
+from treering.verbs.short_ids import short_id
 from treering.verbs.stale import may_be_stale
 from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
 from treering.verbs.work_order import named_work, unfinished_before
@@ -126,10 +128,13 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         # Only knowledge with other evidence remains current.
         reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
     reasons = {**reasons, **edited}
+    places = first_places(call.engine.ledger, decisions[: TUNING.packing.max_entries])
+    for identity, other in contradicting(decisions[: TUNING.packing.max_entries]).items():
+        places[identity] = ", ".join(filter(None, (places.get(identity), f"contradicts {short_id(other.id)}?")))
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
-        _section("Decided", decisions, reasons),
+        _section("Decided", decisions, {**places, **reasons}),
         _stated(call.engine.ledger, to_confirm, held, altered),
         _contested(call, groups, altered),
         _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),

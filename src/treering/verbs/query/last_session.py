@@ -13,6 +13,7 @@ from treering.core.fencing import without_recalled
 from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.ports.ledger import Altered, Ledger, Selection
+from treering.verbs.query.authorship import Authorship
 
 _KIND = "conversation"
 _FACTS = ("folder", "branch", "session")
@@ -36,12 +37,14 @@ _MAX_SENTENCE_CHARS = 300
 def last_conversation(ledger: Ledger, scope: str, *, as_of: datetime | int | None, altered: Altered) -> Source | None:
     """Return the session with the newest message; if there are none, the conversation with the newest message.
 
-    Conversations have scopes of their own, below the one asked.
+    Conversations have scopes of their own, below the one asked. Those that a sync brought are of other people.
     """
     where = And((Compare("kind", "eq", _KIND), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("source",), where=where, as_of=as_of, newest=_NEWEST)
     conversations = [item for item in ledger.select(selection, altered=altered) if isinstance(item, Source)]
-    return max(conversations, key=lambda one: (is_session(one), ended(one)), default=None)
+    conversations.sort(key=lambda one: (is_session(one), ended(one)), reverse=True)
+    authorship = Authorship(ledger)
+    return next((one for one in conversations if authorship.other_author(one.id) is None), None)
 
 
 def is_session(conversation: Source) -> bool:

@@ -18,6 +18,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import SEARCH_GROUPS, TUNING, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
+from treering.verbs.evidence.cited import first_places
 from treering.verbs.feedback import answer_name, feedback_for
 from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.listing import hits_of, listing
@@ -129,8 +130,12 @@ def _listed(call: Call, options: HitOptions) -> SearchReport:
     reach = reach_of(call, options)
     listed = listing(call, reach, limit=options.limit)
     now = reach.now or call.engine.clock.now()
+    cited = first_places(call.engine.ledger, (hit.item for hit in listed.hits))
     shown, left_out = _fit(
-        tuple(show(hit, now=now, note=listed.notes.get(hit.head.object_id, "")) for hit in listed.hits),
+        tuple(
+            show(hit, now=now, note=listed.notes.get(hit.head.object_id, ""), cites=cited.get(hit.head.object_id, ""))
+            for hit in listed.hits
+        ),
         options.max_tokens,
     )
     return SearchReport(
@@ -195,6 +200,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     note_recalled(engine, found.hits)
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
+    cited = first_places(engine.ledger, (hit.item for hit in found.hits))
     shown = tuple(
         show(
             hit,
@@ -203,6 +209,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
             note=notes.get(hit.head.key, ""),
             weak=not named and (hit.head.key in judged.weak or not judged.answers),
             replaced=replaced.get(place_of_hit(hit)),
+            cites=cited.get(hit.head.object_id, ""),
         )
         for hit in found.hits
     )

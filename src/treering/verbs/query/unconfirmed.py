@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.evidence import Segment, Turn
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, title_of
 from treering.core.screening import instruction_flags
 from treering.ports.ledger import Altered, Ledger, Selection
+from treering.verbs.query.authorship import Authorship
 from treering.verbs.scoped_ledger import whole
 
 KINDS = ("constraint", "preference", "decision")
@@ -60,10 +62,13 @@ def by_author(
 ) -> list[tuple[Knowledge, str]]:
     """Return unconfirmed statements, each with its author and day in words: people first, then the newest."""
     waiting = sorted(items, key=lambda one: -one.updated_at.timestamp())
+    if not waiting:
+        return []
     places = [(ref.source_id, ref.segment_id) for item in waiting for ref in item.evidence_refs]
     # Conversations have scopes of their own.
-    segments = whole(ledger).segments(places, altered={} if altered is None else altered) if places else {}
-    authors = [(item, *_author(item, segments)) for item in waiting]
+    segments = whole(ledger).segments(places, altered={} if altered is None else altered)
+    authorship = Authorship(ledger)
+    authors = [(item, *_author(item, segments, authorship)) for item in waiting]
     authors.sort(key=lambda one: not one[1])
     return [(item, words) for item, _, words in authors]
 
@@ -76,7 +81,7 @@ def waiting_in_words(items: Sequence[Knowledge]) -> str:
     return f"{named} {verb} for confirmation: treering review list" if items else ""
 
 
-def _author(item: Knowledge, segments: Mapping[tuple[str, str], Segment]) -> tuple[bool, str]:
+def _author(item: Knowledge, segments: Mapping[tuple[str, str], Segment], authorship: Authorship) -> tuple[bool, str]:
     """Return whether a person made a statement, and who made it on which day, in words."""
     cited = (segments.get((ref.source_id, ref.segment_id)) for ref in item.evidence_refs)
     turns = [one.locator for one in cited if one and isinstance(one.locator, Turn)]
@@ -84,6 +89,8 @@ def _author(item: Knowledge, segments: Mapping[tuple[str, str], Segment]) -> tup
     is_persons = _is_by_person(turn) if turn else item.origin_channel == _PERSON
     at = turn.at if turn and turn.at else item.created_at
     done, author = "said" if turn else "recorded", "the user" if is_persons else "an agent"
+    if is_persons and (other := authorship.other_author(item.id)) is not None:
+        author = one_line(other) or "another user"
     return is_persons, f"{done} by {author} on {at:%d %b}, not confirmed"
 
 

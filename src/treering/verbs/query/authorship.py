@@ -1,0 +1,27 @@
+"""The authors of objects that other copies of a space recorded."""
+
+from treering.core.writing.journal import MERGE
+from treering.ports.ledger import Ledger
+from treering.verbs.scoped_ledger import whole
+
+AGENT_OF = "coding agent of "
+"""What precedes the name of the user in the name of the author of a stored session."""
+
+
+class Authorship:
+    """Distinguishes objects recorded in this copy of a space from those that a merge or sync brought."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = whole(ledger)
+        self._has_merged = bool(self._ledger.events_of(MERGE))
+
+    def other_author(self, identity: str) -> str | None:
+        """Return the name of the person who recorded an object in another copy, or `None` if this copy recorded it.
+
+        The name is empty if only the program is known that recorded it.
+        """
+        events = self._ledger.events_of(identity) if self._has_merged else ()
+        if not events or events[0].merged is None:
+            return None
+        actor, channel = events[0].actor, events[0].channel
+        return actor.removeprefix(AGENT_OF) if actor.startswith(AGENT_OF) or channel == "user" else ""
