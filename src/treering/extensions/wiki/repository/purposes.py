@@ -22,6 +22,12 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return the purpose of a package or module as a person described it on its page, else its stated purpose."""
+    described = facts.known.described.get(("modules", part.title), "")
+    return words_of(described) or stated_purpose(part, facts)
+
+
+def stated_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     """Return the purpose of a package or module as its files or its README state it, else its few names or users."""
     files = facts.files_of(part)
     if not part.is_package:
@@ -55,8 +61,10 @@ def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the purpose of a file: as it states it, else the docs of its main definition, else a few names."""
-    return _purpose_of_module([file], facts)
+    """Return the purpose of a file: as described on its page, else as it states it, else by its definitions."""
+    part = facts.part_of(file.path)
+    described = facts.known.described.get(("modules", part.title), "") if part and not part.is_package else ""
+    return words_of(described) or _purpose_of_module([file], facts)
 
 
 def _purpose_of_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:

@@ -7,7 +7,7 @@ from treering.extensions.wiki.repository.api_entries import ApiEntry
 from treering.extensions.wiki.repository.facts import offered
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart
-from treering.extensions.wiki.repository.purposes import part_purpose, purpose_of
+from treering.extensions.wiki.repository.purposes import purpose_of, stated_purpose
 from treering.extensions.wiki.repository.signatures import shortened, without_receiver
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 from treering.extensions.wiki.rules.knowledge import knowledge_list
@@ -29,7 +29,7 @@ _TYPES = ("class", "interface", "trait", "struct", "enum")
 def write_module(body: PageBody, part: CodePart) -> None:
     """Write the page of a part of the code."""
     files = body.facts.files_of(part)
-    body.add(paragraph(part_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
+    body.add(paragraph(stated_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
     body.section("Modules", _modules(body, part))
     exports = _exports(body, part)
     body.section("Public API", exports)

@@ -109,11 +109,12 @@ def part_plan(paths: PagePaths, part: CodePart, group: str) -> PagePlan:
 
 def document_plan(paths: PagePaths, file: WikiFile) -> PagePlan:
     """Plan the page of a document."""
+    described = paths.facts.known.described.get(("documents", document_title(file)), "")
     return PagePlan(
         path=paths.documents[file.path],
         title=document_title(file),
         kind=PageKind.DOCUMENT,
-        purpose=_text(introduction_of(file, paths.facts)),
+        purpose=_text(words_of(described) or introduction_of(file, paths.facts)),
         relevant_files=(file.path,),
         aliases=(file.path,),
         group=file.folder if paths.folder_sizes[file.folder] > 1 else "",
