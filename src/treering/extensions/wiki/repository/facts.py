@@ -1,6 +1,7 @@
 """The content of one repository at one moment, from which the pages of a wiki are written."""
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,15 @@ class RepositoryFacts:
             file = self.files.files[further]
         return None
 
+    def assigned_for_others(self, file: WikiFile) -> list[tuple[str, LineCitation]]:
+        """Return the names without a definition, such as aliases, that a file assigns and other files import."""
+        defined = {entry.short for entry in file.entries}
+        links = self.graph.to_files(file.path)
+        names = sorted({name for link in links if link.imports for name in link.names} - defined)
+        text = self.text(file) if names else None
+        places = ((name, assigned_at(text, name)) for name in names if text and not name.startswith("_"))
+        return [(name, lines) for name, lines in places if lines]
+
     def line_with(self, file: WikiFile, name: str) -> LineCitation | None:
         """Return the first line of a file that contains a name."""
         text = self.text(file)
@@ -102,7 +112,7 @@ class RepositoryFacts:
     @cached_property
     def outside_packages(self) -> Mapping[str, Sequence[str]]:
         """The files that import each external package, by its name."""
-        own = self._own_names()
+        own = self._own_names() | sys.stdlib_module_names
         users: dict[str, list[str]] = defaultdict(list)
         for path in self.code.of_file:
             family = code.family if (code := self.files.files[path].code) else ""
@@ -180,4 +190,4 @@ def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:
     """Return the imports that the entry file of a folder re-exports from the files of the folder."""
     is_entry = stands_for_folder(file) and file.name != "main.rs"
     links = facts.graph.from_files(file.path) if is_entry else []
-    return [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
+    return [link for link in links if link.imported and link.end.startswith(f"{file.folder}/")]

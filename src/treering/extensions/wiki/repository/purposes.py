@@ -14,7 +14,8 @@ _MIN_WORDS = 4
 """A text that is shorter in both, such as a label, describes nothing."""
 _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
-_POINTER = re.compile(r"see\b", re.IGNORECASE)
+_NO_PURPOSE = re.compile(r"see\b|[\"“„«][^\"”“»]*[\"”“»]$", re.IGNORECASE)
+"""Matches pointers to other texts, and mottos in quotation marks."""
 _TYPES = ("class", "interface", "trait", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
 _SOURCES = re.compile(r"^src/(?:main/\w+/)?")
@@ -33,16 +34,24 @@ def stated_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     if not part.is_package:
         folder = files[0].folder
         is_alone = bool(folder) and folder not in facts.code.parts and not any(file.purpose for file in files)
+        is_alone = is_alone and not any(key.startswith(f"{folder}/") for key in facts.code.parts if key != part.key)
         readme = folder_purpose(folder, facts) if is_alone else []
         return readme or _purpose_of_module(files, facts) or _users(files, facts)
     entry = next((file for file in files if file.purpose and _describes_package(file)), None)
     if entry:
         return list(entry.purpose)
     is_whole = part.title.casefold() == repository_title(facts.files).casefold()
-    stated = folder_purpose("" if is_whole else part.key, facts)
+    stated = folder_purpose("" if is_whole else part.key, facts) or _introduced(part, facts)
     if stated or part.modules:
         return stated
     return _by_definitions(files, part.key.rpartition("/")[2], facts) or _users(files, facts)
+
+
+def _introduced(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return the introduction of a document that begins with the name of a part, such as "`blackd` is a server"."""
+    documents = (introduction_of(file, facts) for file in facts.files.of_role("documentation") if file.head)
+    beginning = f"{part.title} is "
+    return next((words for words in documents if "".join(one.text for one in words).startswith(beginning)), [])
 
 
 def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
@@ -54,9 +63,9 @@ def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
 
 
 def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the first paragraph of a document that describes: no footer, and no announcement of a list or code."""
+    """Return the first paragraph of a document that describes: no footer, motto, and announcement of a list or code."""
     texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
-    described = (words_of(text) for text in texts if not text.endswith(":") and not _POINTER.match(text))
+    described = (words_of(text) for text in texts if not text.endswith(":") and not _NO_PURPOSE.match(text))
     return next(filter(_is_long, described), [])
 
 

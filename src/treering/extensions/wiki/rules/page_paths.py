@@ -130,5 +130,7 @@ def _document_rank(file: WikiFile) -> tuple[bool, bool, int, str]:
 
 
 def _is_document(file: WikiFile) -> bool:
+    if file.name.startswith("."):
+        return False
     is_prose = _PROSE.search(file.path) is not None and file.code is None and file.last_line >= _MIN_DOCUMENT_LINES
     return is_prose and file.head is not None and not _SUPPORTING.match(file.path) and not _NO_PAGE.search(file.path)
