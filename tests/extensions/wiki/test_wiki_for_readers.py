@@ -229,7 +229,10 @@ def test_imports_of_c_name_only_definitions_of_the_file(yard):
 
 
 TEA = {
-    "README.md": "# tea\n\n> “Hot as you like.”\n\nTea brews good tea for all.\n\n## Installation\n\nInstall it by running `pip install tea`.\n",
+    "README.md": (
+        "# tea\n\n> “Hot as you like.”\n\nTea brews good tea for all.\n\n"
+        "## Installation\n\nInstall it by running `pip install tea`.\n"
+    ),
     "pyproject.toml": '[project]\nname = "tea"\nversion = "1"\n',
     ".archive.txt": "node: 1\nnode date: 2\nnames: 3\nmore: 4\n",
     "docs/server.md": "# Serving\n\n`teapot` is a small server for tea.\n",
@@ -246,7 +249,9 @@ TEA = {
         "def brew(\n    hot: bool,\n) -> None:\n    if hot:\n        from tea.kettle import boil\n\n        boil()\n"
         "    cup = Cup()\n    if not cup.is_changed(hot):\n        cup.all_sips()\n"
     ),
-    "src/tea/cup.py": "class Cup:\n    def is_changed(self, x):\n        return x\n\n    def all_sips(self):\n        return 1\n",
+    "src/tea/cup.py": (
+        "class Cup:\n    def is_changed(self, x):\n        return x\n\n    def all_sips(self):\n        return 1\n"
+    ),
     "src/tea/pot.py": "class Pot:\n    pass\n",
     "src/tea/kettle.py": "def boil():\n    return 1\n",
     "src/teapot/__init__.py": "# empty\n\nfrom tea import Alias, brew\n\nA = 1\n",
