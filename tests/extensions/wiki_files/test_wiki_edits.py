@@ -214,3 +214,21 @@ def test_accepted_description_replaces_the_purpose_on_other_pages(open_space, tm
     assert ingested(space, folder, "repo").counts.get("proposed") is None
     page.write_text(page.read_text().replace("coins", "notes"))
     assert space.perform("wiki status", input=where).conflicts == (f"modules/{page.name}",)
+
+
+def test_status_lists_cited_files_that_changed_since_they_were_read(space, tmp_path):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "till.py").write_text('"""Counts coins."""\n\n\ndef sell():\n    return 1\n')
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "First")
+    ingested(space, folder, "repo")
+    where = {"repository": str(folder)}
+    space.perform("wiki build", input=where)
+    assert space.perform("wiki status", input=where).unread == ()
+    (folder / "till.py").write_text('"""Counts notes."""\n\n\ndef sell():\n    return 2\n')
+    status = space.perform("wiki status", input=where)
+    assert (status.unread, status.in_order) == (("till.py",), True)
+    space.ingest("repo", input={"path": str(folder)}, options={"worktree": True})
+    assert space.perform("wiki status", input=where).unread == ()

@@ -157,6 +157,7 @@ def _write(
     answer(access, report, _written_lines(report))
 
 
+_ON_UNREAD = "Commit and run `treering add .`, or run `treering add . --worktree`."
 _ON_EDITS = "`treering add .` proposes new edits for `treering review list`; delete a page to have it rewritten."
 
 
@@ -185,7 +186,8 @@ def _status_lines(report: "operations.WikiStatus") -> Iterator[IndentedLine]:
     yield from _list("Missing:", report.missing, "`treering wiki build` restores them.")
     broken = [f"{one.page}: {one.target} ({one.why})" for one in report.broken_links]
     yield from _list("Broken links:", broken, "")
-    if report.in_order:
+    yield from _list("Changed since they were read:", report.unread, _ON_UNREAD)
+    if report.in_order and not report.unread:
         yield line("Nothing to do.", indent=2)
 
 

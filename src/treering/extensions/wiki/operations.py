@@ -1,7 +1,7 @@
 """Operations on a wiki as files: write it, and report its status."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.errors import NotFound
-from treering.core.versions import HeldContents
+from treering.core.versions import GIT_BLOB, HeldContents, is_blob
 from treering.extensions.wiki.broken_links import BrokenLink, broken_links
 from treering.extensions.wiki.files.addresses import LinkForm
 from treering.extensions.wiki.files.changes import KnownFile, is_edited
-from treering.extensions.wiki.files.folder import WikiFolder
+from treering.extensions.wiki.files.folder import MOST_BYTES, WikiFolder
 from treering.extensions.wiki.files.manifest import WikiManifest, WrittenFile
 from treering.extensions.wiki.files.page_path import RESERVED
 from treering.extensions.wiki.own_pages import PREFIX, edit_fingerprint
@@ -21,6 +21,8 @@ from treering.extensions.wiki.pages import WikiPage, WikiPlan
 from treering.extensions.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.extensions.wiki.rules.writer import RuleWriter
 from treering.extensions.wiki.subject import WikiSubject, cited_texts, digests_now, file_states, find_subject
+from treering.sources.git.repository import blob_id
+from treering.sources.reading.folder import read_bytes
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.trees import in_tree
 
@@ -119,6 +121,8 @@ class WikiStatus(Value):
     missing: tuple[str, ...] = ()
     """Pages that were written and deleted since."""
     broken_links: tuple[BrokenLink, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Cited files of the work tree that changed since they were read: the states of the pages ignore these changes."""
 
     @property
     def in_order(self) -> bool:
@@ -164,6 +168,7 @@ def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
         conflicts=tuple(sorted(edited.keys() - set(accepted))),
         missing=tuple(sorted(path for path in manifest.files if path not in known)),
         broken_links=tuple(broken_links(folder, work_tree=subject.top)),
+        unread=tuple(_unread(call, subject, cited)),
     )
 
 
@@ -218,6 +223,21 @@ def _accepted(
         state = states.get(inside[path])
         fingerprint = edit_fingerprint(record, known[path])
         if state and state.status == "active" and fingerprint in HeldContents.parse(state.fingerprint).fingerprints:
+            yield path
+
+
+def _unread(call: Call, subject: WikiSubject, paths: Sequence[str]) -> Iterator[str]:
+    """Return the files of a repository that differ in the work tree from the read ones."""
+    if subject.top is None or not subject.root.startswith("repo:"):
+        return
+    for path, state in sorted(file_states(call.engine, call.scope, subject.root, paths).items()):
+        place = subject.top / path
+        is_readable = state.status == "active" and call.files.holds(place) and not place.is_symlink()
+        data = read_bytes(place, MOST_BYTES) if is_readable and place.is_file() else None
+        if data is None:
+            continue
+        blob = f"{GIT_BLOB}{blob_id(data, like=subject.commit)}"
+        if not any(is_blob(one, blob) for one in HeldContents.parse(state.fingerprint).fingerprints):
             yield path
 
 

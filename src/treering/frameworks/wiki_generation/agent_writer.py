@@ -169,7 +169,8 @@ class _Misfits:
         """Return the message for the agent. Raises `Unavailable` after the last attempt."""
         self._count += 1
         if self._count >= _ATTEMPTS:
-            raise _no_result(self._agent, f"in {_ATTEMPTS} attempts: {one_line(str(error), most=_SHOWN_CHARS)}") from error
+            why = one_line(str(error), most=_SHOWN_CHARS)
+            raise _no_result(self._agent, f"in {_ATTEMPTS} attempts: {why}") from error
         return f"The result is not valid: {error} Correct it and call the tool again."
 
 

@@ -1,13 +1,13 @@
 """The content of one repository at one moment, from which the pages of a wiki are written."""
 
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from treering.core.objects import Knowledge, Source
+from treering.extensions.code.parsing.imports import STANDARD_LIBRARY
 from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLines, assigned_at
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files
@@ -112,7 +112,7 @@ class RepositoryFacts:
     @cached_property
     def outside_packages(self) -> Mapping[str, Sequence[str]]:
         """The files that import each external package, by its name."""
-        own = self._own_names() | sys.stdlib_module_names
+        own = self._own_names() | STANDARD_LIBRARY
         users: dict[str, list[str]] = defaultdict(list)
         for path in self.code.of_file:
             family = code.family if (code := self.files.files[path].code) else ""
