@@ -13,6 +13,7 @@ from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLine
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
+from treering.extensions.wiki.repository.prose import Words
 from treering.extensions.wiki.repository.sections import DocumentSection, sections_of
 from treering.extensions.wiki.repository.signatures import word_at
 from treering.extensions.wiki.repository.symbol_graph import FileLink, SymbolGraph, read_graph
@@ -36,6 +37,8 @@ class RepositoryFacts:
     code: CodeParts
     known: KnownObjects
     _sections: dict[str, tuple[DocumentSection, ...]] = field(default_factory=dict)
+    introductions: dict[str, list[Words]] = field(default_factory=dict)
+    """The introductions of documents that were read, by path (`purposes.introduction_of`)."""
 
     def sections(self, file: WikiFile) -> tuple[DocumentSection, ...]:
         """Return the sections of a document; cached."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from treering.extensions.wiki.repository.api_entries import ApiEntry
 from treering.extensions.wiki.repository.facts import RepositoryFacts
@@ -14,6 +15,8 @@ _MIN_WORDS = 4
 """A text that is shorter in both, such as a label, describes nothing."""
 _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
+_MAX_DOCUMENTS = 200
+"""The number of documents that are searched for a sentence about a part."""
 _NO_PURPOSE = re.compile(r"see\b|[\"“„«][^\"”“»]*[\"”“»]$", re.IGNORECASE)
 """Matches pointers to other texts, and mottos in quotation marks."""
 _TYPES = ("class", "interface", "trait", "struct")
@@ -49,7 +52,8 @@ def stated_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
 
 def _introduced(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     """Return the introduction of a document that begins with the name of a part, such as "`blackd` is a server"."""
-    documents = (introduction_of(file, facts) for file in facts.files.of_role("documentation") if file.head)
+    files = (file for file in facts.files.of_role("documentation") if file.head)
+    documents = (introduction_of(file, facts) for file in islice(files, _MAX_DOCUMENTS))
     beginning = f"{part.title} is "
     return next((words for words in documents if "".join(one.text for one in words).startswith(beginning)), [])
 
@@ -64,9 +68,11 @@ def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
 
 def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
     """Return the first paragraph of a document that describes: no footer, motto, and announcement of a list or code."""
-    texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
-    described = (words_of(text) for text in texts if not text.endswith(":") and not _NO_PURPOSE.match(text))
-    return next(filter(_is_long, described), [])
+    if document.path not in facts.introductions:
+        texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
+        described = (words_of(text) for text in texts if not text.endswith(":") and not _NO_PURPOSE.match(text))
+        facts.introductions[document.path] = next(filter(_is_long, described), [])
+    return facts.introductions[document.path]
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
