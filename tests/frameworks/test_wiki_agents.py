@@ -14,7 +14,7 @@ from scripted_agents import recalls, says, stores
 
 from space_parts import open_space
 from treering import Budget
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.wiki.agent_pages import page_with_citations, usable_plan
 from treering.extensions.wiki.citing import Citations
 from treering.extensions.wiki.memories.space_memories import SpaceWikiMemories
@@ -246,6 +246,37 @@ def test_citations_that_do_not_hold_are_dropped_and_reported_and_quotes_find_the
     )
     assert [(one.first_line, one.last_line) for one in made.citations] == [(4, 5), (5, 5)]
     assert len(notes) == 4
+
+
+def test_numbers_follow_moved_citations_and_other_links_are_reported(space, folder):
+    page = PagePlan("modules/app.md", "App", PageKind.MODULE, "It.", (APP,))
+    other = PagePlan("modules/routes.md", "Routes", PageKind.MODULE, "It.", ())
+    body = (
+        f"[app.py, lines 1 to 2](source:{APP}#L1-L2) [routes](routes.md) [again](modules/routes.md#top) "
+        "[gone](gone.md) `[code](gone.md)` [web](https://example.org/a.md)"
+    )
+    quotes = {(APP, 1, 2): "def handle(self): return", (APP, 4, 5): "def handle"}
+    plan = WikiPlan("Acme", "", (page, other))
+    made, notes = page_with_citations(plan, page, body, quotes, material(space, folder).citations)
+    assert made.body == (
+        f"# App\n\n[app.py, lines 4 to 5](source:{APP}#L4-L5) [routes](page:modules/routes.md) "
+        "[again](page:modules/routes.md#top) gone `[code](gone.md)` [web](https://example.org/a.md)\n"
+    )
+    assert notes == (
+        "a link to the page 'gone.md', which is not planned",
+        f"a citation of {APP}#L4-L5, which no link names",
+    )
+
+
+def test_a_model_that_never_fits_the_schema_is_reported_after_few_calls(space, folder):
+    class Misfit(Author):
+        def plan(self, answered):
+            return says("", ("WikiStructure", {"content": "A wiki."}, f"s{len(answered)}"))
+
+    model = Misfit()
+    with pytest.raises(Unavailable, match="structure_agent gave no valid result in 4 attempts"):
+        generate(space, model, repository=folder)
+    assert len(model.seen) == 4
 
 
 def test_a_plan_is_made_fit_for_a_wiki_and_what_was_changed_is_reported():

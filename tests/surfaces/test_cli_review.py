@@ -41,6 +41,17 @@ def test_numbers_of_the_list_name_patches(waiting: tuple[Stage, str]) -> None:
     assert stage.done("review", "reject", "1").out == "Rejected: Tabs\n"
 
 
+def test_number_of_another_answer_is_no_patch(waiting: tuple[Stage, str]) -> None:
+    stage, _ = waiting
+    stage.write({"notes.md": "# Tea\n\nTea is hot.\n"})
+    stage.done("add", "notes.md", "--no-background")
+    stage.done("review", "list")
+    stage.done("search", "tea is hot", "-n", "1")
+    refused = stage.run("review", "apply", "1")
+    assert (refused.code, '1 is "Tea" in the last answer, and no patch.' in refused.err) == (3, True)
+    assert "treering review list" in refused.err
+
+
 def test_it_is_shown_as_a_diff(waiting: tuple[Stage, str]) -> None:
     stage, patch = waiting
     assert "+ payload.statement: Use tabs" in stage.done("review", "show", patch).out

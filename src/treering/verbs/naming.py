@@ -11,7 +11,7 @@ from treering.core.objects import Object, title_of
 from treering.core.patch import PatchRecord
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.engine import Engine
-from treering.verbs.numbered_places import place_numbered
+from treering.verbs.numbered_places import number_in, place_numbered
 from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
 
 MAX_CANDIDATES = 5
@@ -138,7 +138,14 @@ def patch_named(engine: Engine, text: str) -> str:
     for event in reversed(ledger.events_of(identity)):
         if event.patch_id and is_recording(ledger.patch(event.patch_id)):
             return event.patch_id
-    raise NotFound(f"{identity} was not recorded by a patch that could be undone.", hint="See: treering log")
+    number = number_in(text)
+    if number is None or number.answer:
+        raise NotFound(f"{identity} was not recorded by a patch that could be undone.", hint="See: treering log")
+    head = ledger.heads([identity]).get(identity)
+    raise NotFound(
+        f"{number.number} is {label(head.title) if head else identity} in the last answer, and no patch.",
+        hint="Numbers refer to the last answer. List patches first: treering review list, or treering log -v.",
+    )
 
 
 def is_recording(patch: PatchRecord) -> bool:

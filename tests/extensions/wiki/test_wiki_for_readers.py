@@ -226,3 +226,79 @@ def test_architecture_names_included_files_of_c(yard):
 def test_imports_of_c_name_only_definitions_of_the_file(yard):
     assert "door.hh" in yard["modules/shed-main.md"].body
     assert "`Shed`" not in yard["modules/shed-main.md"].body
+
+
+TEA = {
+    "README.md": (
+        "# tea\n\n> “Hot as you like.”\n\nTea brews good tea for all.\n\n"
+        "## Installation\n\nInstall it by running `pip install tea`.\n"
+    ),
+    "pyproject.toml": '[project]\nname = "tea"\nversion = "1"\n',
+    ".archive.txt": "node: 1\nnode date: 2\nnames: 3\nmore: 4\n",
+    "docs/server.md": "# Serving\n\n`teapot` is a small server for tea.\n",
+    "docs/index.md": "# Tea house\n\n```{toctree}\n:hidden:\n\nserver\n```\n\n```{note}\nNotes are no code.\n```\n",
+    "docs/style.md": (
+        '# Style\n\n(labels/style)=\n\nSquare brackets ("[", "]") and `row[0]` are cups[1] here.\n\n'
+        "## Steps\n\n1. Boil.\n   1. Fill.\n   1. Heat.\n1. Pour.\n\n"
+        "## Run it\n\nRun:\n\n```{code-block} python\n:linenos:\n\nbrew()\n```\n"
+    ),
+    "src/_version.pyi": "version: str\n",
+    "src/tea/__init__.py": (
+        "import difflib\nimport tomllib\n\nimport leaves\n\nfrom _version import version\n"
+        "from tea.cup import Cup\nfrom tea.pot import Pot\n\nAlias = Pot\n\n\n"
+        "def brew(\n    hot: bool,\n) -> None:\n    if hot:\n        from tea.kettle import boil\n\n        boil()\n"
+        "    cup = Cup()\n    if not cup.is_changed(hot):\n        cup.all_sips()\n"
+    ),
+    "src/tea/cup.py": (
+        "class Cup:\n    def is_changed(self, x):\n        return x\n\n    def all_sips(self):\n        return 1\n"
+    ),
+    "src/tea/pot.py": "class Pot:\n    pass\n",
+    "src/tea/kettle.py": "def boil():\n    return 1\n",
+    "src/teapot/__init__.py": "# empty\n\nfrom tea import Alias, brew\n\nA = 1\n",
+    "src/teapot/lid.py": "def lid():\n    return 1\n",
+}
+
+
+@pytest.fixture
+def tea(tmp_path, space):
+    Bakery(tmp_path / "tea", TEA).ingest(space)
+    return wiki(space)
+
+
+def test_public_api_of_a_package_lists_imported_names_and_aliases(tea):
+    api = tea["modules/tea.md"].body.partition("## Public API")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| \[`(\w+)`\]\(([^)]*)\)", api, re.MULTILINE) == [
+        ("Cup", "source:src/tea/cup.py#L1-L6"),
+        ("Pot", "source:src/tea/pot.py#L1-L2"),
+        ("Alias", "source:src/tea/__init__.py#L10-L10"),
+    ]
+
+
+def test_imports_of_a_package_name_its_modules_and_no_standard_library(tea):
+    imports = tea["modules/tea.md"].body.partition("## Imports")[2].partition("\n## ")[0]
+    assert all(f"src/tea/{name}.py" in imports for name in ("cup", "pot", "kettle"))
+    assert "External: `leaves`." in imports
+    assert "difflib" not in tea["architecture.md"].body
+
+
+def test_mottos_labels_and_marks_are_no_purposes(tea):
+    purposes = {path: page.plan.purpose for path, page in tea.items()}
+    assert purposes["modules/tea.md"] == purposes["documents/readme.md"] == "Tea brews good tea for all."
+    assert purposes["modules/teapot.md"] == "teapot is a small server for tea."
+    assert purposes["documents/docs-style.md"].startswith("Square brackets")
+    assert purposes["modules/version.md"].startswith("Used by")
+    assert "`_version`" in tea["architecture.md"].body
+    assert not any("archive" in path for path in tea)
+
+
+def test_only_code_blocks_and_installing_commands_are_tasks(tea):
+    howto = tea["howto.md"].body
+    assert "```console\npip install tea\n```" in howto
+    assert "```python\nbrew()\n```" in howto
+    assert not re.search("toctree|Notes are no code|linenos", howto)
+
+
+def test_pages_retain_brackets_and_nested_steps(tea):
+    style = tea["documents/docs-style.md"].body
+    assert 'Square brackets ("\\[", "\\]") and `row[0]` are cups\\[1\\] here.' in style
+    assert "1. Boil.\n    1. Fill.\n    1. Heat.\n1. Pour." in style

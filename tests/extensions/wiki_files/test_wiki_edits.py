@@ -187,3 +187,48 @@ def test_the_map_of_a_repository_reveals_nothing_of_its_wiki(space, tree):
     (found,) = (one for one in space.engine.ledger.select(SOURCES) if one.kind == "repo")
     assert found.payload["files"] == 2
     assert found.payload["hot_spots"] == []
+
+
+def test_accepted_description_replaces_the_purpose_on_other_pages(open_space, tmp_path):
+    space = open_space(actor="ada", channel="user")
+    folder = tmp_path / "shop"
+    (folder / "shop").mkdir(parents=True)
+    (folder / "shop/till.py").write_text('"""Empty words here."""\n\n\ndef sell():\n    return 1\n')
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "First")
+    ingested(space, folder, "repo")
+    where = {"repository": str(folder)}
+    space.perform("wiki build", input=where)
+    (page,) = (folder / "wiki/modules").glob("*till*")
+    page.write_text(page.read_text().replace("\nEmpty words here.", "\nCounts the coins of a day."))
+    ingested(space, folder, "repo")
+    assert space.perform("wiki status", input=where).conflicts == (f"modules/{page.name}",)
+    (patch,) = space.proposals()
+    space.approve(patch.id)
+    built = space.perform("wiki build", input=where)
+    assert "index.md" in built.written
+    assert "Counts the coins of a day." in (folder / "wiki/index.md").read_text()
+    assert "Counts the coins of a day." in page.read_text()
+    assert space.perform("wiki status", input=where).in_order
+    assert ingested(space, folder, "repo").counts.get("proposed") is None
+    page.write_text(page.read_text().replace("coins", "notes"))
+    assert space.perform("wiki status", input=where).conflicts == (f"modules/{page.name}",)
+
+
+def test_status_lists_cited_files_that_changed_since_they_were_read(space, tmp_path):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "till.py").write_text('"""Counts coins."""\n\n\ndef sell():\n    return 1\n')
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "First")
+    ingested(space, folder, "repo")
+    where = {"repository": str(folder)}
+    space.perform("wiki build", input=where)
+    assert space.perform("wiki status", input=where).unread == ()
+    (folder / "till.py").write_text('"""Counts notes."""\n\n\ndef sell():\n    return 2\n')
+    status = space.perform("wiki status", input=where)
+    assert (status.unread, status.in_order) == (("till.py",), True)
+    space.ingest("repo", input={"path": str(folder)}, options={"worktree": True})
+    assert space.perform("wiki status", input=where).unread == ()

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from treering.extensions.wiki.citing import Citations
-from treering.extensions.wiki.files.links import BodyLink, source_target, target_of, with_addresses
+from treering.extensions.wiki.files.links import BodyLink, source_target, target_of, with_addresses, with_page_links
 from treering.extensions.wiki.files.page_path import RESERVED, is_page_path
 from treering.extensions.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
 
@@ -44,6 +44,7 @@ def page_with_citations(
     paths = {one.path for one in plan.pages}
     citations_by_place: dict[LinesPlace, LineCitation] = {}
     notes: list[str] = []
+    linked = set[LinesPlace | None]()
 
     def address(link: BodyLink) -> str | None:
         if link.scheme == "page":
@@ -51,6 +52,7 @@ def page_with_citations(
                 notes.append(f"a link to the page {link.path!r}, which is not planned")
             return target_of(link) if link.path in paths else None
         place = (link.path, *link.lines) if link.lines else None
+        linked.add(place)
         cited = _cited(place, quotes.get(place, ""), citations) if place else None
         if cited is None:
             notes.append(f"a citation of {link.path}#{link.fragment}, which is not valid")
@@ -58,7 +60,10 @@ def page_with_citations(
         citations_by_place[cited.place] = cited
         return source_target(cited)
 
-    text = with_addresses(body.strip(), address)
+    text = with_addresses(with_page_links(body.strip(), page.path, paths), address)
+    notes += [
+        f"a citation of {path}#L{first}-L{last}, which no link names" for path, first, last in quotes.keys() - linked
+    ]
     titled = text if text.startswith("# ") else f"# {page.title}\n\n{text}"
     return WikiPage(page, f"{titled}\n", tuple(citations_by_place.values())), tuple(notes)
 

@@ -157,6 +157,10 @@ def _write(
     answer(access, report, _written_lines(report))
 
 
+_ON_UNREAD = "Commit and run `treering add .`, or run `treering add . --worktree`."
+_ON_EDITS = "`treering add .` proposes new edits for `treering review list`; delete a page to have it rewritten."
+
+
 def _written_lines(report: "operations.WikiWritten") -> Iterator[IndentedLine]:
     would = "would be " if report.dry_run else ""
     yield line((report.title, "bold"), f": {counted_things(report.pages, 'page')} in {report.folder}")
@@ -165,7 +169,7 @@ def _written_lines(report: "operations.WikiWritten") -> Iterator[IndentedLine]:
     yield from _list(
         "Left unchanged because a person wrote or changed them:",
         report.conflicts,
-        "`treering add .` proposes such edits; delete a page to have it rewritten.",
+        _ON_EDITS,
     )
 
 
@@ -178,11 +182,12 @@ def _status_lines(report: "operations.WikiStatus") -> Iterator[IndentedLine]:
         yield from (line(why, indent=4) for why in page.why)
     if len(stale) > _MAX_LISTED:
         yield line(f"and {len(stale) - _MAX_LISTED} more; --json lists them", indent=2)
-    yield from _list("Changed by a person:", report.conflicts, "`treering add .` proposes such edits.")
+    yield from _list("Changed by a person and not accepted:", report.conflicts, _ON_EDITS)
     yield from _list("Missing:", report.missing, "`treering wiki build` restores them.")
     broken = [f"{one.page}: {one.target} ({one.why})" for one in report.broken_links]
     yield from _list("Broken links:", broken, "")
-    if report.in_order:
+    yield from _list("Changed since they were read:", report.unread, _ON_UNREAD)
+    if report.in_order and not report.unread:
         yield line("Nothing to do.", indent=2)
 
 

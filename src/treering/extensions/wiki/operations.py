@@ -1,7 +1,7 @@
 """Operations on a wiki as files: write it, and report its status."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
@@ -9,16 +9,20 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.errors import NotFound
+from treering.core.versions import GIT_BLOB, HeldContents, is_blob
 from treering.extensions.wiki.broken_links import BrokenLink, broken_links
 from treering.extensions.wiki.files.addresses import LinkForm
 from treering.extensions.wiki.files.changes import KnownFile, is_edited
-from treering.extensions.wiki.files.folder import WikiFolder
+from treering.extensions.wiki.files.folder import MOST_BYTES, WikiFolder
 from treering.extensions.wiki.files.manifest import WikiManifest, WrittenFile
 from treering.extensions.wiki.files.page_path import RESERVED
+from treering.extensions.wiki.own_pages import PREFIX, edit_fingerprint
 from treering.extensions.wiki.pages import WikiPage, WikiPlan
 from treering.extensions.wiki.reading import PAGE, kept_wiki, written_pages
 from treering.extensions.wiki.rules.writer import RuleWriter
-from treering.extensions.wiki.subject import WikiSubject, cited_texts, digests_now, find_subject
+from treering.extensions.wiki.subject import WikiSubject, cited_texts, digests_now, file_states, find_subject
+from treering.sources.git.repository import blob_id
+from treering.sources.reading.folder import read_bytes
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.trees import in_tree
 
@@ -113,10 +117,12 @@ class WikiStatus(Value):
     title: str
     pages: tuple[PageStanding, ...]
     conflicts: tuple[str, ...] = ()
-    """Pages that a person changed outside of marked regions."""
+    """Pages that a person changed outside of marked regions, without the pages whose edits were accepted."""
     missing: tuple[str, ...] = ()
     """Pages that were written and deleted since."""
     broken_links: tuple[BrokenLink, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Cited files of the work tree that changed since they were read: the states of the pages ignore these changes."""
 
     @property
     def in_order(self) -> bool:
@@ -152,14 +158,17 @@ def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
     if not manifest.files:
         raise NotFound(f"There is no wiki in {folder}.", hint="Create it first: treering wiki build.")
     known = wiki.known_files()
+    edited = {path: manifest.files[path] for path in _edited(manifest, known)}
+    accepted = _accepted(call, subject, folder, edited, known)
     cited = sorted({one.path for file in manifest.files.values() for one in file.cited})
     return WikiStatus(
         folder=str(folder),
         title=manifest.title,
         pages=tuple(standings(manifest, digests_now(call.engine, call.scope, subject.root, cited))),
-        conflicts=tuple(sorted(_edited(manifest, known))),
+        conflicts=tuple(sorted(edited.keys() - set(accepted))),
         missing=tuple(sorted(path for path in manifest.files if path not in known)),
         broken_links=tuple(broken_links(folder, work_tree=subject.top)),
+        unread=tuple(_unread(call, subject, cited)),
     )
 
 
@@ -198,6 +207,38 @@ def _edited(manifest: WikiManifest, known: dict[str, KnownFile]) -> list[str]:
         for path, record in manifest.files.items()
         if path in known and is_edited(record, known[path].text) and path not in RESERVED
     ]
+
+
+def _accepted(
+    call: Call, subject: WikiSubject, folder: Path, edited: Mapping[str, WrittenFile], known: Mapping[str, KnownFile]
+) -> Iterator[str]:
+    """Return the edited pages whose current edits are in the space: a reviewer has accepted them."""
+    place = folder.parent.resolve() / folder.name
+    top = subject.top.resolve() if subject.top else None
+    is_inside = top is not None and place.is_relative_to(top)
+    root = subject.root if is_inside else f"file:{place.as_posix()}"
+    inside = {path: (place.relative_to(top) / path).as_posix() if top and is_inside else path for path in edited}
+    states = file_states(call.engine, call.scope, root, list(inside.values()), prefix=PREFIX)
+    for path, record in edited.items():
+        state = states.get(inside[path])
+        fingerprint = edit_fingerprint(record, known[path])
+        if state and state.status == "active" and fingerprint in HeldContents.parse(state.fingerprint).fingerprints:
+            yield path
+
+
+def _unread(call: Call, subject: WikiSubject, paths: Sequence[str]) -> Iterator[str]:
+    """Return the files of a repository that differ in the work tree from the read ones."""
+    if subject.top is None or not subject.root.startswith("repo:"):
+        return
+    for path, state in sorted(file_states(call.engine, call.scope, subject.root, paths).items()):
+        place = subject.top / path
+        is_readable = state.status == "active" and call.files.holds(place) and not place.is_symlink()
+        data = read_bytes(place, MOST_BYTES) if is_readable and place.is_file() else None
+        if data is None:
+            continue
+        blob = f"{GIT_BLOB}{blob_id(data, like=subject.commit)}"
+        if not any(is_blob(one, blob) for one in HeldContents.parse(state.fingerprint).fingerprints):
+            yield path
 
 
 _READS_FILES = replace(READS, reads_files=True)

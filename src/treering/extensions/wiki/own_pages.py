@@ -25,7 +25,8 @@ _MOST_BYTES = 64 * 1024 * 1024
 _LONGEST = 1_000
 _TITLE_CHARS = 120
 _PASSED_OVER = "a page written by Treering; only changes made by a person are read"
-_SAYS = "is described as"
+DESCRIBED = "is described as"
+"""The predicate of the statements of edited pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,12 @@ def has_manual_changes(record: WrittenFile, page: Path) -> bool:
     """Return whether a person changed a page of a work tree, or wrote a region into it."""
     data = _regular_file(page)
     return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
+
+
+def edit_fingerprint(record: WrittenFile, known: KnownFile) -> str:
+    """Return the fingerprint of the source of a person's text in a page, or "" without such text."""
+    draft = _reading(record, known.data or b"", path=record.title, origin="", commit=None)
+    return draft.fingerprint if isinstance(draft, SourceDraft) else ""
 
 
 def pages_on_disk(top: Path, manifests: Mapping[str, bytes], present: Container[str]) -> tuple[list[str], list[str]]:
@@ -201,7 +208,7 @@ def _statements(title: str, edits: list[tuple[str, str]]) -> Iterator[KnowledgeD
     for number, (heading, passage) in enumerate(edits):
         statement = passage if len(passage) <= _LONGEST else f"{passage[: _LONGEST - 1]}…"
         subject = f"{title} > {heading}" if heading and heading != title else title
-        payload = {"subject": subject, "predicate": _SAYS, "object": statement}
+        payload = {"subject": subject, "predicate": DESCRIBED, "object": statement}
         name = f"{title}: {' '.join(passage.split())}"[:_TITLE_CHARS]
         yield KnowledgeDraft("fact", name, payload, number, summary=statement)
 

@@ -119,10 +119,15 @@ def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
     return _subject(matching[0], None)
 
 
-def file_states(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, SourceState]:
-    """Return the state of source files of a repository or folder, by path; unknown files are omitted."""
+def file_states(
+    engine: Engine, scope: str, root: str, paths: Sequence[str], *, prefix: str = ""
+) -> dict[str, SourceState]:
+    """Return the state of source files of a repository or folder, by path; unknown files are omitted.
+
+    `prefix`: the beginning of the origins before the root.
+    """
     joint = "#" if root.startswith("repo:") else "/"
-    origins = {f"{root}{joint}{path}": path for path in paths}
+    origins = {f"{prefix}{root}{joint}{path}": path for path in paths}
     states = engine.ledger.sources_at(scope=scope, origins=list(origins))
     return {origins[origin]: state for origin, state in states.items()}
 

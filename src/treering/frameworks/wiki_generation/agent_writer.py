@@ -10,9 +10,11 @@ from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphRecursionError
 from pydantic import BaseModel, Field
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.characters import one_line
 from treering.core.errors import Unavailable
 from treering.extensions.encoder.asking import Budget
 from treering.extensions.encoder.language_model import Usage
@@ -28,6 +30,9 @@ from treering.frameworks.wiki_generation.spending import SpendingMiddleware, pri
 
 _STEPS = 100
 """The maximum number of graph steps of one agent; a model call takes several."""
+_ATTEMPTS = 4
+"""The maximum number of results of one agent that do not fit the schema."""
+_SHOWN_CHARS = 300
 _CALLS, _ASKED, _ANSWERED = 4, 3_000, 2_500
 """The estimate per page besides its files, which are read twice: calls, input tokens per call, output tokens."""
 _BYTES_PER_TOKEN = 3.6
@@ -136,15 +141,40 @@ class AgentWriter:
             RepositoryTools(self._material.space, lambda _runtime: self._material.read).tools(),
             system_prompt=system,
             middleware=[spending, memory, *self._middleware],
-            response_format=ToolStrategy(schema),
+            response_format=ToolStrategy(schema, handle_errors=_Misfits(agent)),
             context_schema=WikiRunContext,
         )
         context = WikiRunContext(about.repository_id, about.branch, about.commit, about.generation)
         # Repeated calls have the same thread id, so that their memories are stored once.
         thread = f"wiki {self._material.run_id} {PurePosixPath(step)}"
         config: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": _STEPS}
-        state = made.invoke({"messages": [HumanMessage(task)]}, config, context=context)
+        try:
+            state = made.invoke({"messages": [HumanMessage(task)]}, config, context=context)
+        except GraphRecursionError as error:
+            raise _no_result(agent, f"within {_STEPS} steps") from error
         result = state.get("structured_response")
         if not isinstance(result, schema):
-            raise Unavailable(f"The {agent} gave no result.", hint="Generate again, or use another model.")
+            raise _no_result(agent)
         return result, spending.used
+
+
+class _Misfits:
+    """Return invalid results to an agent with the error, at most `_ATTEMPTS` times."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self._count = 0
+
+    def __call__(self, error: Exception) -> str:
+        """Return the message for the agent. Raises `Unavailable` after the last attempt."""
+        self._count += 1
+        if self._count >= _ATTEMPTS:
+            why = one_line(str(error), most=_SHOWN_CHARS)
+            raise _no_result(self._agent, f"in {_ATTEMPTS} attempts: {why}") from error
+        return f"The result is not valid: {error} Correct it and call the tool again."
+
+
+def _no_result(agent: str, why: str = "") -> Unavailable:
+    return Unavailable(
+        f"The {agent} gave no valid result{' ' * bool(why)}{why}.", hint="Generate again, or use another model."
+    )

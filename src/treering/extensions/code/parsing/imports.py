@@ -4,6 +4,7 @@ The parser finds the statements. They are read here as text, which is short and 
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from posixpath import basename
@@ -56,6 +57,9 @@ _PYTHON_MODULES = frozenset(
 )
 """Modules of the standard library that many files import, and whose names few repositories use at their top."""
 
+
+STANDARD_LIBRARY = sys.stdlib_module_names
+"""All modules of the standard library of Python; a repository may have modules with the same names."""
 
 _LINE_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUOTED = re.compile(r"[\"'`]([^\"'`\n]+)[\"'`]")

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote
@@ -11,6 +11,8 @@ from treering.extensions.wiki.files.headings import fenced_lines
 from treering.extensions.wiki.pages import LineCitation
 
 _OPENS = re.compile(r"\]\((?P<angle><)?(?P<scheme>page|source):")
+_PLAIN = re.compile(r"\]\((?![A-Za-z][\w+.-]*:|/)(?P<path>[^()\s#<>]+\.md)(?P<fragment>#[^()\s]*|)\)")
+"""Matches the end of a link to a Markdown file by its path."""
 _TICKS = re.compile(r"`+")
 _LINES = re.compile(r"L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~#&!]")
@@ -42,6 +44,27 @@ Address = Callable[[BodyLink], str | None]
 def with_addresses(body: str, address: Address) -> str:
     """Return a body with the addresses of its `page:` and `source:` links replaced."""
     return "\n".join(line if code else _rewritten(line, address) for line, code in fenced_lines(body))
+
+
+def with_page_links(body: str, page: str, known: Collection[str]) -> str:
+    """Return a body whose plain links to Markdown files are `page:` links. Paths may be relative to the page."""
+
+    def path_of(path: str) -> str:
+        nearby = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+        return nearby if nearby in known else posixpath.normpath(path)
+
+    def rewritten(line: str) -> str:
+        code = _code_spans(line)
+
+        def address(found: re.Match[str]) -> str:
+            is_code = any(start <= found.start() < end for start, end in code)
+            return (
+                found[0] if is_code else f"](page:{quoted_path(path_of(unquoted(found['path'])))}{found['fragment']})"
+            )
+
+        return _PLAIN.sub(address, line)
+
+    return "\n".join(line if code else rewritten(line) for line, code in fenced_lines(body))
 
 
 def body_links(body: str) -> Iterator[BodyLink]:
@@ -95,11 +118,23 @@ def _rewritten(line: str, address: Address) -> str:
         opens = _opening_bracket(line, found.start(), at)
         if closes < 0 or opens < 0:
             continue
-        where = address(_link(found["scheme"], line[found.end() : closes]))
-        text = line[opens + 1 : found.start()]
+        link = _link(found["scheme"], line[found.end() : closes])
+        where = address(link)
+        text = _renumbered(line[opens + 1 : found.start()], link, where)
         parts.append(line[at:opens] + (text if where is None else f"[{text}]({where})"))
         at = closes + (2 if found["angle"] else 1)
     return "".join(parts) + line[at:]
+
+
+def _renumbered(text: str, before: BodyLink, where: str | None) -> str:
+    """Return the text of a link with the line numbers of its new target."""
+    after = _link("source", where.removeprefix("source:")) if where and where.startswith("source:") else before
+    if before.lines is None or after.lines is None or before.lines == after.lines:
+        return text
+    (first, last), (new_first, new_last) = before.lines, after.lines
+    if first == last:
+        return re.sub(rf"\b(line |L|:){first}\b", rf"\g<1>{new_first}", text)
+    return re.sub(rf"\b(L?){first}( to | and |[-–]L?){last}\b", rf"\g<1>{new_first}\g<2>{new_last}", text)
 
 
 def _link(scheme: str, target: str) -> BodyLink:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from treering.core.objects import Knowledge, Source
+from treering.extensions.code.parsing.imports import STANDARD_LIBRARY
 from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLines, assigned_at
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
 from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
+from treering.extensions.wiki.repository.prose import Words
 from treering.extensions.wiki.repository.sections import DocumentSection, sections_of
 from treering.extensions.wiki.repository.signatures import word_at
 from treering.extensions.wiki.repository.symbol_graph import FileLink, SymbolGraph, read_graph
@@ -35,6 +37,8 @@ class RepositoryFacts:
     code: CodeParts
     known: KnownObjects
     _sections: dict[str, tuple[DocumentSection, ...]] = field(default_factory=dict)
+    introductions: dict[str, list[Words]] = field(default_factory=dict)
+    """The introductions of documents that were read, by path (`purposes.introduction_of`)."""
 
     def sections(self, file: WikiFile) -> tuple[DocumentSection, ...]:
         """Return the sections of a document; cached."""
@@ -70,6 +74,15 @@ class RepositoryFacts:
             file = self.files.files[further]
         return None
 
+    def assigned_for_others(self, file: WikiFile) -> list[tuple[str, LineCitation]]:
+        """Return the names without a definition, such as aliases, that a file assigns and other files import."""
+        defined = {entry.short for entry in file.entries}
+        links = self.graph.to_files(file.path)
+        names = sorted({name for link in links if link.imports for name in link.names} - defined)
+        text = self.text(file) if names else None
+        places = ((name, assigned_at(text, name)) for name in names if text and not name.startswith("_"))
+        return [(name, lines) for name, lines in places if lines]
+
     def line_with(self, file: WikiFile, name: str) -> LineCitation | None:
         """Return the first line of a file that contains a name."""
         text = self.text(file)
@@ -102,7 +115,7 @@ class RepositoryFacts:
     @cached_property
     def outside_packages(self) -> Mapping[str, Sequence[str]]:
         """The files that import each external package, by its name."""
-        own = self._own_names()
+        own = self._own_names() | STANDARD_LIBRARY
         users: dict[str, list[str]] = defaultdict(list)
         for path in self.code.of_file:
             family = code.family if (code := self.files.files[path].code) else ""
@@ -180,4 +193,4 @@ def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:
     """Return the imports that the entry file of a folder re-exports from the files of the folder."""
     is_entry = stands_for_folder(file) and file.name != "main.rs"
     links = facts.graph.from_files(file.path) if is_entry else []
-    return [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
+    return [link for link in links if link.imported and link.end.startswith(f"{file.folder}/")]

@@ -202,7 +202,8 @@ def _file(source: Source, path: str, role: PlaceRole) -> WikiFile:
 
 
 def _purpose(comment: str) -> tuple[Words, ...]:
-    return tuple(cut(words_of(comment), _PURPOSE_CHARS)) if not _ADDRESS.fullmatch(comment) else ()
+    is_mark = comment.isalpha() or _ADDRESS.fullmatch(comment)  # such as "empty"
+    return tuple(cut(words_of(comment), _PURPOSE_CHARS)) if not is_mark else ()
 
 
 def _title(source: Source, path: str, text: SourceLines) -> str:

@@ -1,7 +1,7 @@
 """Knowledge, activities and open work of a space about one repository."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 from treering.core.filters import And, Compare
 from treering.core.objects import Activity, Fact, Knowledge, Node, Object, WorkItem
 from treering.core.policy import is_current, is_over
-from treering.extensions.wiki.own_pages import PREFIX
+from treering.extensions.wiki.own_pages import DESCRIBED, PREFIX
 from treering.extensions.wiki.repository.files import RepositoryFiles
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 from treering.verbs.trees import standing_knowledge
@@ -48,6 +48,8 @@ class KnownObjects:
     """Knowledge that was in force until its evidence was lost."""
     facts: Sequence[Knowledge] = ()
     """Facts that are in force or read from files, with evidence in files of the repository, by path and title."""
+    described: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Accepted descriptions of edited pages, by the folder and the title of the page."""
     activities: Sequence[Activity] = ()
     """Finished ones, newest first."""
     work: Sequence[WorkItem] = ()
@@ -93,10 +95,24 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
         proposed=by_standing["proposed"][:_MOST],
         stale=by_standing["stale"][:_MOST],
         facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
+        described=dict(_descriptions(ledger, current, files)),
         activities=sorted(done, key=lambda one: (when_done(one), one.title, one.id), reverse=True)[:_MOST],
         work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
         subjects=subjects,
     )
+
+
+def _descriptions(
+    ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Return the descriptions that a person wrote into pages of the repository, the first of a page last."""
+    facts = [one for one in known if isinstance(one.payload, Fact) and one.payload.predicate == DESCRIBED]
+    accepted = [one for one in facts if is_current(one)]  # a reviewer applied them, else they would not be stored
+    heads = ledger.heads(sorted({source for one in accepted for source in _sources_of(one)}))
+    for one in sorted(accepted, key=lambda one: one.id, reverse=True):
+        for head in (heads[source] for source in _sources_of(one) if source in heads):
+            if head.origin.startswith(f"{PREFIX}{files.root}") and isinstance(one.payload, Fact):
+                yield (head.origin.rpartition("/")[0].rpartition("/")[2], one.payload.subject), str(one.payload.object)
 
 
 def _selected(ledger: Ledger, scope: str, kind: str) -> Iterable[Object]:

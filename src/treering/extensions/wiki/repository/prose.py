@@ -41,6 +41,7 @@ _INLINE = re.compile(
 _DOTTED = re.compile(r"[\w.]+(?:\(\))?")
 _UNDERLINE = re.compile(r"([=~\-^*+#'\"])\1{2,}")
 _TARGET = re.compile(r"\s*<[^<>]*>$")
+_WORD_END = re.compile(r"[\w)\]]")
 _SPACES = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?:](?=[\s\"')\]]|$)[\"')\]]?")
 _NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|[A-Z])|^\W*\d{1,3})\.$")
@@ -123,13 +124,20 @@ def _read(match: re.Match[str]) -> list[Words]:
             target, _, label = match["jstarget"].replace("|", " ").strip().partition(" ")
             return [Words(label.strip() or target, code=not label and "://" not in target)]
         case _ if match["mdlink"]:
-            return words_of(match["label"])
+            return [Words(match[0])] if _is_bracketed(match) else words_of(match["label"])
         case _ if match["emphasis"]:
             return words_of(match["stressed"])
         case _ if match["auto"]:
             return [Words(match["address"])]
         case _:
             return []
+
+
+def _is_bracketed(match: re.Match[str]) -> bool:
+    """Return whether brackets without a target are no link, such as `row[0]` and `"[", "]"`."""
+    is_index = _WORD_END.search(match.string, max(0, match.start() - 1), match.start()) is not None
+    has_no_words = not any(map(str.isalnum, match["label"]))
+    return match[0] == f"[{match['label']}]" and (is_index or has_no_words)
 
 
 def _role(name: str, text: str) -> Words:

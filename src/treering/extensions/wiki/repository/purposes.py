@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from treering.extensions.wiki.repository.api_entries import ApiEntry
 from treering.extensions.wiki.repository.facts import RepositoryFacts
@@ -14,7 +15,10 @@ _MIN_WORDS = 4
 """A text that is shorter in both, such as a label, describes nothing."""
 _MAX_NAMES = 4
 """A list of more names does not describe a module, and is omitted."""
-_POINTER = re.compile(r"see\b", re.IGNORECASE)
+_MAX_DOCUMENTS = 200
+"""The number of documents that are searched for a sentence about a part."""
+_NO_PURPOSE = re.compile(r"see\b|[\"“„«][^\"”“»]*[\"”“»]$", re.IGNORECASE)
+"""Matches pointers to other texts, and mottos in quotation marks."""
 _TYPES = ("class", "interface", "trait", "struct")
 _SOURCE_FOLDER = re.compile(r"(?:^|/)(?:src|lib|source)$")
 _SOURCES = re.compile(r"^src/(?:main/\w+/)?")
@@ -22,21 +26,36 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 def part_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return the purpose of a package or module as a person described it on its page, else its stated purpose."""
+    described = facts.known.described.get(("modules", part.title), "")
+    return words_of(described) or stated_purpose(part, facts)
+
+
+def stated_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
     """Return the purpose of a package or module as its files or its README state it, else its few names or users."""
     files = facts.files_of(part)
     if not part.is_package:
         folder = files[0].folder
         is_alone = bool(folder) and folder not in facts.code.parts and not any(file.purpose for file in files)
+        is_alone = is_alone and not any(key.startswith(f"{folder}/") for key in facts.code.parts if key != part.key)
         readme = folder_purpose(folder, facts) if is_alone else []
         return readme or _purpose_of_module(files, facts) or _users(files, facts)
     entry = next((file for file in files if file.purpose and _describes_package(file)), None)
     if entry:
         return list(entry.purpose)
     is_whole = part.title.casefold() == repository_title(facts.files).casefold()
-    stated = folder_purpose("" if is_whole else part.key, facts)
+    stated = folder_purpose("" if is_whole else part.key, facts) or _introduced(part, facts)
     if stated or part.modules:
         return stated
     return _by_definitions(files, part.key.rpartition("/")[2], facts) or _users(files, facts)
+
+
+def _introduced(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return the introduction of a document that begins with the name of a part, such as "`blackd` is a server"."""
+    files = (file for file in facts.files.of_role("documentation") if file.head)
+    documents = (introduction_of(file, facts) for file in islice(files, _MAX_DOCUMENTS))
+    beginning = f"{part.title} is "
+    return next((words for words in documents if "".join(one.text for one in words).startswith(beginning)), [])
 
 
 def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
@@ -48,15 +67,19 @@ def folder_purpose(folder: str, facts: RepositoryFacts) -> list[Words]:
 
 
 def introduction_of(document: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the first paragraph of a document that describes: no footer, and no announcement of a list or code."""
-    texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
-    described = (words_of(text) for text in texts if not text.endswith(":") and not _POINTER.match(text))
-    return next(filter(_is_long, described), [])
+    """Return the first paragraph of a document that describes: no footer, motto, and announcement of a list or code."""
+    if document.path not in facts.introductions:
+        texts = (text for text in facts.paragraphs(document) if text not in facts.repeated_paragraphs)
+        described = (words_of(text) for text in texts if not text.endswith(":") and not _NO_PURPOSE.match(text))
+        facts.introductions[document.path] = next(filter(_is_long, described), [])
+    return facts.introductions[document.path]
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
-    """Return the purpose of a file: as it states it, else the docs of its main definition, else a few names."""
-    return _purpose_of_module([file], facts)
+    """Return the purpose of a file: as described on its page, else as it states it, else by its definitions."""
+    part = facts.part_of(file.path)
+    described = facts.known.described.get(("modules", part.title), "") if part and not part.is_package else ""
+    return words_of(described) or _purpose_of_module([file], facts)
 
 
 def _purpose_of_module(files: Sequence[WikiFile], facts: RepositoryFacts) -> list[Words]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Literal
 
 from treering.extensions.wiki.pages import LineCitation
@@ -13,12 +14,19 @@ from treering.sources.reading.text import outline_markdown
 
 MAX_SECTIONS = 200
 MAX_HEADINGS = 400
-_FENCE = re.compile(r"^(?P<indent> {0,12})(?P<fence>`{3,}|~{3,})\s*\{?\.?(?P<language>[\w+#.-]*)")
+_FENCE = re.compile(
+    r"^(?P<indent> {0,12})(?P<fence>`{3,}|~{3,})\s*(?:\{(?P<directive>[A-Za-z][\w:-]*)\}\s*)?"
+    r"(?:\{?\.)?(?P<language>[\w+#.-]*)"
+)
+_CODE_DIRECTIVES = frozenset("code code-block code-cell sourcecode prompt ipython".split())
+_LANGUAGES = frozenset("python r julia bash sql".split())
+"""Languages in braces, in R Markdown and Quarto. Other words in braces are directives of MyST, such as `toctree`."""
 _CODE_DIRECTIVE = re.compile(
     r"^(?P<indent>\s*)\.\. (?:code-block|sourcecode|code|prompt|ipython)::\s*(?P<language>[\w+#.-]*)"
 )
-_DIRECTIVE = re.compile(r"^\s*(?:\.\.(?:\s|$)|:[\w-]+:(?:\s|$)|\[[^\]]+\]:\s)")
+_DIRECTIVE = re.compile(r"^\s*(?:\.\.(?:\s|$)|\([^()\s]+\)=\s*$|:[\w-]+:(?:\s|$)|\[[^\]]+\]:\s)")
 _ITEM = re.compile(r"^\s{0,6}(?:[-*+]|\d{1,3}[.)]|#\.)\s+(?=\S)")
+_INSTALLING = re.compile(r"`(?P<command>[^\s`]+(?: [^\s`]+)? (?:install|add) [^`\n]{1,200})`")
 _RULER = re.compile(r"^\s{0,3}(?:=|-|~|\^|\"|'|`|#|\*|\+|_){3,}\s*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
@@ -42,6 +50,8 @@ class DocumentBlock:
     first: int
     last: int
     language: str = ""
+    marker: str = ""
+    """The marker of a list item with its indentation, such as `  1.`."""
 
 
 def blocks_of(text: str, *, fences: bool = True) -> list[DocumentBlock]:
@@ -63,7 +73,10 @@ class _Reader:
             line = self.lines[self.at]
             fence, directive = self._fence(line), _CODE_DIRECTIVE.match(line)
             if fence:
-                yield self._fenced(fence)
+                block = self._fenced(fence)
+                directive_name = (fence["directive"] or "code").lower()
+                if directive_name in _CODE_DIRECTIVES | _LANGUAGES:
+                    yield block
             elif directive:
                 yield from self._indented(directive["language"] or "", len(directive["indent"]), options=True)
             elif _DIRECTIVE.match(line):
@@ -94,7 +107,10 @@ class _Reader:
             self.at += 1
         self.at += 1
         last = min(self.at, len(self.lines))
-        language = fence["language"].lower()
+        name = (fence["directive"] or "").lower()
+        if name:  # options of the directive
+            inside = [*dropwhile(lambda line: not line.strip() or line.lstrip().startswith((":", "#|")), inside)]
+        language = name if name in _LANGUAGES else fence["language"].lower()
         return DocumentBlock("code", "\n".join(_dedented(inside, indent)), start + 1, last, language)
 
     def _indented(self, language: str, indent: int, *, options: bool = False) -> Iterator[DocumentBlock]:
@@ -135,7 +151,8 @@ class _Reader:
         announces = text.endswith("::")
         shown = re.sub(r"\s*::$", ":" if not text.endswith(" ::") else "", text)
         if shown:
-            yield DocumentBlock("item" if item else "paragraph", shown, start + 1, self.at)
+            marker = item[0].rstrip() if item else ""
+            yield DocumentBlock("item" if item else "paragraph", shown, start + 1, self.at, marker=marker)
         if announces:
             self.at -= 1
             line = self.lines[start]
@@ -195,8 +212,17 @@ class DocumentSection:
 
     @property
     def first_code(self) -> DocumentBlock | None:
-        """Its first code block."""
-        return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
+        """Its first code block, else the command in the text of a section about installation."""
+        blocks = (block for block in self.blocks if block.kind == "code" and block.text.strip())
+        return next(blocks, None) or self._installation
+
+    @property
+    def _installation(self) -> DocumentBlock | None:
+        if not self.title.lower().startswith("install"):
+            return None
+        found = ((block, _INSTALLING.search(block.text)) for block in self.blocks if block.kind == "paragraph")
+        stated = ((block, command["command"]) for block, command in found if command)
+        return next((replace(block, kind="code", text=text, language="console") for block, text in stated), None)
 
     def cite(self, block: DocumentBlock) -> LineCitation:
         """Return the citation of a block."""

@@ -33,6 +33,11 @@ _LONGEST_IMPORT = 60
 _IMPORT = re.compile(
     r"(?P<indent>\s*)(?:from|import|export|use|using|require|#include|const|let|var)\b(?P<types>\s+type\b)?"
 )
+_LONGEST_FUNCTION = 2_000
+"""The maximum number of lines above an import that are read to find the function around it."""
+_CLOSING = (")", "]", "}")
+"""The beginnings of lines that end a statement of several lines, such as parameters: the statement begins above."""
+_FUNCTION = re.compile(r"(?:async\s+)?def\b")
 _NAME_END = re.compile(r"[/.:]")
 _IMPLICIT_IMPORTS = frozenset({"c", "rb", "php", "sh", "java", "cs", "go"})
 """Families of languages in which a file may use another without importing it."""
@@ -56,6 +61,8 @@ class FileLink:
     """Whether it is imported at load time: not only for types, and not inside a function."""
     is_stated: bool
     """Whether it is more than a use of a name that only one file defines."""
+    imported: tuple[str, ...] = ()
+    """The names that it imports outside of functions, in the order of their lines."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,8 @@ class _Tie:
     name: str
     lines: LineCitation | None
     when_loaded: bool
+    offers: bool
+    """Whether it is an import outside of functions, whose name others can import from the file."""
 
 
 def _ties(engine: Engine, files: RepositoryFiles, batch: Sequence[WikiFile], reach: Reach) -> list[_Tie]:
@@ -133,14 +142,31 @@ def _of_file(files: RepositoryFiles, file: WikiFile, source: Source, targets: It
             if end is None or (end.path == file.path and part.segment_id == target.place.head.part):
                 continue
             lines = _line(text, part, target.use) if end.path != file.path else None
-            loaded = target.how == "imports" and lines is not None and _is_loaded(text.lines, lines.first_line)
-            yield _Tie(file, part.segment_id, end, target.place.head.part, target.how, target.name, lines, loaded)
+            imported = target.how == "imports" and lines is not None
+            loaded = imported and lines is not None and _is_loaded(text.lines, lines.first_line)
+            offers = imported and lines is not None and not _is_in_function(text.lines, lines.first_line)
+            place = target.place.head.part
+            yield _Tie(file, part.segment_id, end, place, target.how, target.name, lines, loaded, offers)
 
 
 def _is_loaded(lines: Sequence[str], at: int) -> bool:
     """Return whether an import runs at load time: it is not indented, and not only for types."""
     statement = _IMPORT.match(lines[_statement(lines, at)])
     return statement is None or not (statement["indent"] or statement["types"])
+
+
+def _is_in_function(lines: Sequence[str], at: int) -> bool:
+    """Return whether a function of Python contains a line, judged by the less indented lines above it."""
+    indent = len(lines[at])
+    for line in reversed(lines[max(0, at - _LONGEST_FUNCTION) : at + 1]):
+        bare = line.lstrip()
+        if bare and not bare.startswith(_CLOSING) and len(line) - len(bare) < indent:
+            indent = len(line) - len(bare)
+            if _FUNCTION.match(bare):
+                return True
+        if not indent:
+            return False
+    return False
 
 
 def _import_line(lines: Sequence[str], part: Segment, name: str) -> int | None:
@@ -183,7 +209,8 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
             loaded = any(tie.when_loaded for tie in several)
             code = first.start.code
             is_stated = imports or (code is not None and code.family in _IMPLICIT_IMPORTS)
-            yield FileLink(start, end, imports, first.lines, used, len(several), loaded, is_stated)
+            imported = tuple(dict.fromkeys(filter(None, (_used_name(tie, defined) for tie in several if tie.offers))))
+            yield FileLink(start, end, imports, first.lines, used, len(several), loaded, is_stated, imported)
 
 
 def _used_name(tie: _Tie, defined: Collection[str]) -> str:

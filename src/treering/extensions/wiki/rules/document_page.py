@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from treering.core.counting import counted_things
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.prose import cut, words_of
-from treering.extensions.wiki.repository.sections import DocumentSection
+from treering.extensions.wiki.repository.sections import DocumentBlock, DocumentSection
 from treering.extensions.wiki.rules.howto_page import cut_code
-from treering.extensions.wiki.rules.markdown import bullets, fenced, paragraph, plain, shown
+from treering.extensions.wiki.rules.markdown import fenced, paragraph, plain, shown
 from treering.extensions.wiki.rules.page_body import PageBody
 
 MAX_SECTIONS = 60
@@ -41,8 +41,7 @@ def _section(body: PageBody, section: DocumentSection) -> Iterable[str]:
         yield f"{text} ({body.source(section.cite(first))})"
     items = [block for block in section.blocks if block.kind == "item"]
     if items:
-        lines = [shown(cut(words_of(block.text), MAX_ITEM_CHARS)) for block in items[:MAX_ITEMS]]
-        yield bullets([line for line in lines if line])
+        yield _list(items[:MAX_ITEMS])
         if len(items) > MAX_ITEMS:
             more = counted_things(len(items) - MAX_ITEMS, "more item")
             yield f"{more} in {body.source(section.cite(items[0]))}."
@@ -52,3 +51,16 @@ def _section(body: PageBody, section: DocumentSection) -> Iterable[str]:
         yield fenced(text, block.language)
         if is_cut:
             yield f"The rest is in {body.source(section.cite(block))}."
+
+
+def _list(items: Iterable[DocumentBlock]) -> str:
+    """Return list items with their numbers and nesting."""
+    lines, indents = list[str](), list[int]()
+    for item in items:
+        marker = item.marker.lstrip()
+        indent = len(item.marker) - len(marker)
+        indents = [*(one for one in indents if one < indent), indent]
+        sign = marker if marker[:1].isdigit() else "1." if marker == "#." else "-"
+        if text := shown(cut(words_of(item.text), MAX_ITEM_CHARS)):
+            lines.append(f"{'    ' * (len(indents) - 1)}{sign} {text}")
+    return "\n".join(lines)

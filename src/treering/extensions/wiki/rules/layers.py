@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.extensions.wiki.repository.facts import RepositoryFacts
-from treering.extensions.wiki.repository.packages import CodePart, part_title
+from treering.extensions.wiki.repository.packages import CodePart, part_title, repository_title
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 
 MAX_GROUPS = 20
@@ -84,8 +84,11 @@ def ranked_groups(facts: RepositoryFacts, groups: GroupImports) -> list[str]:
 
 
 def group_title(facts: RepositoryFacts, groups: GroupImports, group: str) -> str:
-    """Return the title of a group."""
-    return part_title(facts.files, group, [facts.files.files[path] for path in groups.files[group]])
+    """Return the title of a group: of its folder, or of its only module if the folder is called like the repository."""
+    title = part_title(facts.files, group, [facts.files.files[path] for path in groups.files[group]])
+    keys = {facts.code.of_file[path] for path in groups.files[group]}
+    is_module = len(keys) == 1 and title == repository_title(facts.files)
+    return facts.code.parts[keys.pop()].title if is_module else title
 
 
 def group_part(facts: RepositoryFacts, groups: GroupImports, group: str) -> CodePart | None:

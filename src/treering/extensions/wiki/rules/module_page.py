@@ -7,7 +7,7 @@ from treering.extensions.wiki.repository.api_entries import ApiEntry
 from treering.extensions.wiki.repository.facts import offered
 from treering.extensions.wiki.repository.files import WikiFile
 from treering.extensions.wiki.repository.packages import CodePart
-from treering.extensions.wiki.repository.purposes import part_purpose, purpose_of
+from treering.extensions.wiki.repository.purposes import purpose_of, stated_purpose
 from treering.extensions.wiki.repository.signatures import shortened, without_receiver
 from treering.extensions.wiki.repository.symbol_graph import FileLink
 from treering.extensions.wiki.rules.knowledge import knowledge_list
@@ -29,7 +29,7 @@ _TYPES = ("class", "interface", "trait", "struct", "enum")
 def write_module(body: PageBody, part: CodePart) -> None:
     """Write the page of a part of the code."""
     files = body.facts.files_of(part)
-    body.add(paragraph(part_purpose(part, body.facts)), _size(body, part, files), _diagram(body, part))
+    body.add(paragraph(stated_purpose(part, body.facts)), _size(body, part, files), *_diagram(body, part))
     body.section("Modules", _modules(body, part))
     exports = _exports(body, part)
     body.section("Public API", exports)
@@ -88,9 +88,11 @@ def _exports(body: PageBody, part: CodePart) -> str:
     for link in offered(entry, body.facts):
         file = body.facts.files.files[link.end]
         page = body.to_page(body.paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
-        for name in link.names:
+        for name in link.imported:
             lines, one = body.facts.definition_of(file, name) or (body.facts.line_with(entry, name), None)
             rows.append((body.source(lines, code(name)), shown(one.doc) if one else "", page))
+    for name, lines in body.facts.assigned_for_others(entry):
+        rows.append((body.source(lines, code(name)), "", body.file(entry)))
     return table(("Name", "Description", "From"), rows[:MAX_ROWS])
 
 
@@ -138,8 +140,7 @@ def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
 def _imports(body: PageBody, part: CodePart) -> Iterable[str]:
     facts = body.facts
     links = facts.graph.from_files(*part.files)
-    exported = {link.end for path in part.files for link in offered(facts.files.files[path], facts)}
-    others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in exported]
+    others = [link for link in links if facts.code.of_file.get(link.end) != part.key]
     yield from _neighbors(body, others, ends=True)
     external = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
     if external:
@@ -192,18 +193,21 @@ def _and_more(names: Sequence[str]) -> str:
     return f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
 
 
-def _diagram(body: PageBody, part: CodePart) -> str:
-    """Draw the most important importers of the part and the parts it imports."""
+def _diagram(body: PageBody, part: CodePart) -> tuple[str, str]:
+    """Draw the most important importers of the part and the parts it imports, and count the others."""
     graph, parts = body.facts.graph, body.facts.code.parts
     own = part.files or part.modules
     outgoing = _others(body, part, {link.end for link in graph.from_files(*own) if link.is_stated})
     incoming = _others(body, part, {link.start for link in graph.to_files(*own) if link.is_stated})
-    boxes = {key: parts[key].title for key in (*incoming, part.key, *outgoing)}
-    arrows = [Arrow(key, part.key) for key in incoming] + [Arrow(part.key, key) for key in outgoing]
-    return flowchart(boxes, arrows, marked=part.key)
+    above, below = incoming[:MAX_DRAWN], outgoing[:MAX_DRAWN]
+    boxes = {key: parts[key].title for key in (*above, part.key, *below)}
+    arrows = [Arrow(key, part.key) for key in above] + [Arrow(part.key, key) for key in below]
+    left = len({*incoming, *outgoing} - boxes.keys())
+    hidden = f"{counted_things(left, 'less central neighbor')} not drawn." if left else ""
+    return flowchart(boxes, arrows, marked=part.key), hidden
 
 
 def _others(body: PageBody, part: CodePart, paths: Iterable[str]) -> list[str]:
     code_parts = body.facts.code
     keys = {code_parts.of_file[path] for path in paths if path in code_parts.of_file} - {part.key, *part.modules}
-    return sorted(keys, key=lambda key: (-round(code_parts.parts[key].importance, 6), key))[:MAX_DRAWN]
+    return sorted(keys, key=lambda key: (-round(code_parts.parts[key].importance, 6), key))

@@ -109,11 +109,12 @@ def part_plan(paths: PagePaths, part: CodePart, group: str) -> PagePlan:
 
 def document_plan(paths: PagePaths, file: WikiFile) -> PagePlan:
     """Plan the page of a document."""
+    described = paths.facts.known.described.get(("documents", document_title(file)), "")
     return PagePlan(
         path=paths.documents[file.path],
         title=document_title(file),
         kind=PageKind.DOCUMENT,
-        purpose=_text(introduction_of(file, paths.facts)),
+        purpose=_text(words_of(described) or introduction_of(file, paths.facts)),
         relevant_files=(file.path,),
         aliases=(file.path,),
         group=file.folder if paths.folder_sizes[file.folder] > 1 else "",
@@ -129,5 +130,7 @@ def _document_rank(file: WikiFile) -> tuple[bool, bool, int, str]:
 
 
 def _is_document(file: WikiFile) -> bool:
+    if file.name.startswith("."):
+        return False
     is_prose = _PROSE.search(file.path) is not None and file.code is None and file.last_line >= _MIN_DOCUMENT_LINES
     return is_prose and file.head is not None and not _SUPPORTING.match(file.path) and not _NO_PAGE.search(file.path)
