@@ -58,6 +58,15 @@ def test_search_shows_messages_instead_of_extracts(space):
     assert "13 June" in extracts.hits[0].text
 
 
+@pytest.mark.parametrize("mode", ["keywords", "natural", "semantic", "hybrid"])
+def test_every_mode_finds_memories_that_rules_copied(space, mode):
+    discussion = opened(space)
+    tell(discussion, "The garden party is on Saturday 13 June at our place in Bremen", *(f"ok {at}" for at in range(9)))
+    discussion.update()
+    (found,) = discussion.search("garden party", DiscussionSearch(what="memories", mode=mode))
+    assert (found.kind, "13 June" in found.text) == ("memory", True)
+
+
 def test_context_shows_messages_instead_of_extracts(space):
     discussion = opened(space)
     tell(discussion, "My haircut is on Tuesday at 3", *(f"ok {at}" for at in range(9)))
