@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.evidence import Turn
+from treering.core.evidence import Segment, Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
@@ -29,6 +29,8 @@ class DeletedMessages:
     """Withdrawn memories and other knowledge."""
     receipt: ErasureReceipt | None = None
     """The proof of an erasure."""
+    lost_edits: int = 0
+    """The number of lines that a person added to the state document and that were erased for their words."""
 
 
 def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
@@ -49,9 +51,14 @@ def erase_messages(
 ) -> DeletedMessages:
     """Erase messages, with everything of the discussion derived from them, in all versions.
 
+    A person's edits of the state document stay, except for lines with words of these messages alone.
+
     They are deleted in one patch; then the sources and memories with their texts are erased. If that is interrupted,
     the same call completes it. Raises `InvalidInput` and `Denied` before any change.
     """
+    # The versions of the state document read messages, so this module is below them.
+    from treering.extensions.discussions.summaries.kept_edits import keep_edits
+
     history = LogSnapshot.of(engine.ledger, ref)
     _check_positions(positions, count=history.count)
     stretch = _without_words(history, positions, erased=True)
@@ -62,13 +69,20 @@ def erase_messages(
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
     memories = _summaries_on(engine, sources)
+
+    def is_meant(segment: Segment) -> bool:
+        return isinstance(segment.locator, Turn) and segment.locator.turn in positions
+
+    revisions = (revision for source in sources for revision in engine.ledger.history(source))
+    segments = (segment for revision in revisions if isinstance(revision, Source) for segment in revision.segments)
+    lost = keep_edits(engine, ref, [one.excerpt for one in segments if is_meant(one)], erased=memories)
     receipt = erasure.erase(
         engine,
         [*sources, *memories],
         reason=reason or f"Erased messages of discussion {ref.id}",
-        is_meant=lambda segment: isinstance(segment.locator, Turn) and segment.locator.turn in positions,
+        is_meant=is_meant,
     )
-    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
+    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt, lost)
 
 
 def erase_turns(
