@@ -1,6 +1,7 @@
 """Discussion memory as programs use it: open a discussion by its id, record messages, and read memories."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from treering.core.arguments import check_items, check_type
@@ -130,15 +131,17 @@ class Discussion:
         return search(self.engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Return the rolling summary, updated first if `refresh`; empty if there is none."""
-        return self.fold_summary() if refresh else self._summaries.text()
+        """Return the rolling summary; empty if there is none. `refresh`: first merge all newer memories into it."""
+        if refresh:
+            self._summary_keeper(replace(self._settings, min_per_summary=1)).update()
+        return self._summaries.text()
 
     def current_summary(self) -> Version | None:
         """Return the current version of the summary."""
         return self._summaries.current()
 
     def fold_summary(self) -> str:
-        """Merge newer memories into the summary, and return it."""
+        """Merge newer memories into the summary if there are enough (`min_per_summary`), and return it."""
         self._summary_keeper().update()
         return self.summary()
 
@@ -201,8 +204,8 @@ class Discussion:
         check_type(files, Mapping, name="files", expected="a dictionary of texts by file name")
         return import_discussion(self.engine, self.ref, files)
 
-    def _summary_keeper(self) -> SummaryKeeper:
-        return SummaryKeeper(self.engine, self.ref, settings=self._settings, generator=self._generator)
+    def _summary_keeper(self, settings: DiscussionSettings | None = None) -> SummaryKeeper:
+        return SummaryKeeper(self.engine, self.ref, settings=settings or self._settings, generator=self._generator)
 
 
 Recollection = Discussion | StatelessDiscussion

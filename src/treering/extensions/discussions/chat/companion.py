@@ -1,7 +1,9 @@
 """Memory for a chat: the reminder that a model gets before it answers, and storing the exchange."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from treering.core.fencing import fence
 from treering.extensions.discussions.identity import home_of, without_tags
@@ -75,14 +77,14 @@ class Companion:
         first = self._discussion.log.read(0, _FIRST_MESSAGES)
         if seen.holds(next((message.text for message in first if not message.deleted), "")):
             return
-        summary = self._discussion.current_summary()
+        tokens = self._tokens // 4
         texts = (
-            ("Current facts:", self._discussion.state()),
-            ("Earlier in this conversation:", summary and summary.text),
+            ("Current facts:", _newest_lines(self._discussion.state(), tokens)),
+            ("Earlier in this conversation:", _end_of(self._discussion.summary(), tokens)),
         )
         for heading, text in texts:
             if text:
-                yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
+                yield _Passage(heading, text)
 
     def _search(self, query: str, seen: "_Seen", *, alone: bool) -> Iterator["_Passage"]:
         ref, engine = self._discussion.ref, self._discussion.engine
@@ -122,6 +124,40 @@ def _is_chatter(hit: DiscussionHit) -> bool:
     """Return whether a message and its reply have no content, such as `Noted.` or `Thanks`."""
     texts = [hit.text, *([hit.reply.text] if hit.reply else [])]
     return hit.kind == "turn" and all(map(says_nothing, texts))
+
+
+def _newest_lines(document: str, tokens: int) -> str:
+    """Return the newest lines of a state document that fit, in their order, below their headings.
+
+    Lines without a message are a person's or a model's, and count as newer than others.
+    """
+    lines = document.splitlines()
+    headings = list(accumulate((at if line.startswith("#") else -1 for at, line in enumerate(lines)), max))
+    messages = {at: _CITED.search(line) for at, line in enumerate(lines) if line.strip() and headings[at] != at}
+
+    def age(at: int) -> tuple[bool, int, int]:
+        cited = messages[at]
+        return cited is None, int(cited[1]) if cited else 0, at
+
+    kept: set[int] = set()
+    for at in sorted(messages, key=age, reverse=True):
+        more = kept | ({at, headings[at]} - {-1})
+        if sum(estimate_tokens(lines[each]) + 1 for each in more) <= tokens:
+            kept = more
+    return "\n".join(lines[at] for at in sorted(kept))
+
+
+def _end_of(text: str, tokens: int) -> str:
+    """Return the longest end of a text that fits and begins with a line, or else with a sentence."""
+    for boundary in (_LINE_BREAK, _SENTENCE_END):
+        for start in (0, *(found.end() for found in boundary.finditer(text))):
+            if text[start:] and estimate_tokens(text[start:]) <= tokens:
+                return text[start:]
+    return cut_to_tokens(text, tokens)
+
+
+_CITED = re.compile(r"\bmessage (\d+)\]$")
+_LINE_BREAK, _SENTENCE_END = re.compile(r"\n+"), re.compile(r"(?<=[.!?…。])\s+")
 
 
 def _folded(text: str) -> str:
