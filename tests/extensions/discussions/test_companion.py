@@ -154,6 +154,14 @@ def test_a_window_gets_whole_newest_lines_of_state_and_summary(space):
     assert end == summary.splitlines()[-len(end) :]
 
 
+def test_answers_are_recalled_before_questions(space):
+    asked = "Where is the cellar key of the house?"
+    companion(space, "first").keep([user("The cellar key of our house lies under a pot.")], "Good to know.")
+    companion(space, "second").keep([user(f"{asked} Can you tell me?")], "I cannot say.")
+    text = companion(space, "third").remind([user(asked)]).text
+    assert 0 < text.index("lies under a pot") < text.index("Can you tell me?")
+
+
 def test_the_same_again_changes_nothing_and_keeps_its_time(space):
     mine, log = companion(space), MessageLog(space.engine, discussion_ref("d"))
     mine.keep([user("One."), assistant("Two."), user("Three.")], "Four.")

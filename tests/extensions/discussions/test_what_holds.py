@@ -68,8 +68,8 @@ def test_every_mode_finds_memories_that_rules_copied(space, mode):
 
 
 @pytest.mark.parametrize("position", [1, 2])
-def test_erasing_a_message_keeps_edits_without_its_words(space, position):
-    discussion = opened(space)
+def test_erasing_a_message_keeps_edits_without_its_words(open_space, position):
+    discussion = opened(open_space(":memory:", channel="user", actor="ada"))
     fillers = (f"My plank {at} is of larch" for at in range(9))
     tell(discussion, "My cat is Bohr", "My phone number is 0470 55 12 98", "My dentist is Dr. Lam", *fillers)
     discussion.update()

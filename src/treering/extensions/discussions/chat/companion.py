@@ -11,7 +11,8 @@ from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.memory import Discussion
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, search
-from treering.extensions.statements.extractive import says_nothing
+from treering.extensions.statements.extractive import says_nothing, split_sentences
+from treering.retrieval.search.question import asks
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.ingest.turns import Message
 
@@ -89,7 +90,8 @@ class Companion:
     def _search(self, query: str, seen: "_Seen", *, alone: bool) -> Iterator["_Passage"]:
         ref, engine = self._discussion.ref, self._discussion.engine
         scope, above = (ref.scope, "") if alone else (home_of(ref.within), ref.within)
-        for hit in search(engine, scope, query, _SEARCH, descend=not alone, above=above):
+        hits = search(engine, scope, query, _SEARCH, descend=not alone, above=above)
+        for hit in sorted(hits, key=_only_asks):  # a question resembles this one more than its answer does
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
@@ -124,6 +126,11 @@ def _is_chatter(hit: DiscussionHit) -> bool:
     """Return whether a message and its reply have no content, such as `Noted.` or `Thanks`."""
     texts = [hit.text, *([hit.reply.text] if hit.reply else [])]
     return hit.kind == "turn" and all(map(says_nothing, texts))
+
+
+def _only_asks(hit: DiscussionHit) -> bool:
+    """Return whether a message consists of questions."""
+    return hit.kind == "turn" and all(map(asks, split_sentences(hit.text)))
 
 
 def _newest_lines(document: str, tokens: int) -> str:
