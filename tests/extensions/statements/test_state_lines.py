@@ -90,7 +90,7 @@ def test_newest_lines_are_complete_in_a_long_document():
 def test_old_line_that_tells_something_is_complete():
     chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(NEWEST_LINES)]
     text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts. it is annoying", *chat)), 2_000))
-    assert "I'm allergic to nuts. it is annoying" in text
+    assert "I'm allergic to nuts; it is annoying" in text
 
 
 @pytest.mark.parametrize("reaction", ["Right.", "Good.", "Yes."])
