@@ -16,9 +16,9 @@ def test_line_has_the_statements_of_a_message():
 
 
 def test_clauses_of_a_sentence_are_joined_by_semicolons():
-    assert list(shown("Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine, he comes again")) == [
-        "Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine; he comes again"
-    ]
+    assert list(
+        shown("Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine, he comes again")
+    ) == ["Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine; he comes again"]
 
 
 def test_quote_names_what_it_is_about():
