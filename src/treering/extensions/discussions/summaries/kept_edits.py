@@ -3,15 +3,36 @@
 import re
 from collections.abc import Collection, Sequence
 
-from treering.extensions.discussions.identity import DiscussionRef
+from treering.core.errors import NotFound
+from treering.core.objects import Source
+from treering.extensions.discussions.identity import DiscussionRef, ref_of
+from treering.extensions.discussions.log.deleting import erase_messages
 from treering.extensions.discussions.log.message_log import MessageLog
+from treering.extensions.discussions.log.snapshot import LogSnapshot
 from treering.extensions.discussions.summaries.lines import with_manual_lines
 from treering.extensions.discussions.summaries.versions import Versions, memory_source_of
 from treering.retrieval.text.analysis import content_words
 from treering.verbs.engine import Engine
+from treering.verbs.lint.erasure import ErasureReceipt
 
 
-def keep_edits(engine: Engine, ref: DiscussionRef, texts: Sequence[str], *, erased: Collection[str]) -> int:
+def erase_turns(
+    engine: Engine, sources: Sequence[Source], positions: Collection[int], reason: str
+) -> ErasureReceipt | None:
+    """Erase the messages at some positions of the discussion with these sources; `None` if it is not a discussion.
+
+    Raises the errors of `erase_messages`, and `NotFound` if the sources are earlier versions of the discussion.
+    """
+    ref = ref_of(sources[0])
+    if ref is None:
+        return None
+    current = {head.source_id for head in LogSnapshot.of(engine.ledger, ref).heads}
+    if not current.issuperset(source.id for source in sources):
+        raise NotFound(f"The messages of discussion {ref.id} changed.", hint="Search again, and give the new hit.")
+    return erase_messages(engine, ref, positions, reason=reason, keep=keep_edits).receipt
+
+
+def keep_edits(engine: Engine, ref: DiscussionRef, texts: Sequence[str], erased: Collection[str]) -> int:
     """Store the edits again if their version will be erased; return the number of added lines that are lost.
 
     `texts` are those of the erased messages, which are deleted already. A line is lost if it contains all words of one
