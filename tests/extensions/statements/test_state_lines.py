@@ -21,11 +21,6 @@ def test_clauses_of_a_sentence_are_joined_by_semicolons():
     ) == ["Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine; he comes again"]
 
 
-def test_quote_names_what_it_is_about():
-    lines = shown("Ada: Found rot in the keel. Pieter says he didn't know. I will ask Luc.")
-    assert "Pieter (quoted by Ada): he didn't know – about: Found rot in the keel" in lines
-
-
 def test_considered_plan_that_was_given_up_is_dropped():
     lines = shown("Ada: I thought about buying an electric motor, but gave up on it.")
     assert [*lines.values()] == ["Done or dropped"]

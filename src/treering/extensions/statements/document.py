@@ -281,8 +281,8 @@ def _lines(
 ) -> Iterator[Line]:
     """Return the lines of a message: for each speaker one of the valid statements, and one for each other section."""
     grouped: dict[tuple[str, str], list[Part]] = {}
+    ids = {one.id for one in stated}
     for one in stated:
-        ids = {other.id for other in stated if _quoted(other) == _quoted(one)}
         other = others.get(one.id)
         doubted = None if other else ledger.doubted.get(one.id)
         section = "Unsure" if doubted else _section(one, around)
@@ -290,7 +290,7 @@ def _lines(
             doubt = doubted.source if doubted else None
             is_ahead = _starts_later(one, around.last)
             part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids), other, is_ahead)
-            key = (_quoted(one), section if section in NOT_CURRENT else "")
+            key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
         telling = [part for part in group if not _is_reaction(part)]
@@ -298,11 +298,6 @@ def _lines(
         parts = [part for part in telling if part not in over]
         if any(part.statement.has_substance or part.statement.answers or part.earlier for part in parts):
             yield Line(tuple(parts), around.partners.get(parts[0].statement.message, ""))
-
-
-def _quoted(one: Statement) -> str:
-    """Return the person whom a message quotes with a statement, or an empty text."""
-    return one.author if one.quoted_by else ""
 
 
 def _is_reaction(part: Part) -> bool:
