@@ -181,10 +181,11 @@ def test_an_error_shows_the_beginning_of_what_it_refuses(data):
 def test_texts_that_a_filter_asks_for_are_named_where_all_of_it_has_to_hold():
     where = parse_filter({"and": [{"title": "Bees"}, {"status": ["active", 7]}], "kind": "fact"})
     assert sorted(asked_texts(where)) == [("kind", ("fact",)), ("status", ("active",)), ("title", ("Bees",))]
+    assert list(asked_texts(parse_filter({"or": [{"title": "Bees"}]}))) == [("title", ("Bees",))]
 
 
 @pytest.mark.parametrize(
-    "data", [{"or": [{"title": "Bees"}]}, {"not": {"title": "Bees"}}, {"title": {"ne": "Bees"}}, {}]
+    "data", [{"or": [{"title": "Bees"}, {"kind": "fact"}]}, {"not": {"title": "Bees"}}, {"title": {"ne": "Bees"}}, {}]
 )
 def test_what_a_filter_may_do_without_is_not_requested(data):
     where = parse_filter(data)

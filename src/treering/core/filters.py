@@ -103,7 +103,7 @@ def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:
     Stores use it to narrow down by an index before they look at each record.
     """
     match where:
-        case And(parts):
+        case And(parts) | Or((_,) as parts):
             for part in parts:
                 yield from asked_texts(part)
         case Compare(field, "eq", str(value)):

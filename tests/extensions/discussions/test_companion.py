@@ -10,6 +10,7 @@ from treering.extensions.discussions.summaries.versions import Versions
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.ingest.turns import Message
 
+SHADES = ("red", "blue", "green", "ochre", "white")
 KEY = "The cellar key lies under the third flowerpot."
 
 
@@ -133,6 +134,32 @@ def test_the_beginning_that_a_window_omits_is_reported_by_state_and_summary(spac
     assert "Current facts:" in reminder.text
     assert "Earlier in this conversation:" in reminder.text
     assert whole == NOTHING
+
+
+def test_a_window_gets_whole_newest_lines_of_state_and_summary(space):
+    told = [user(f"My room {at} is painted in {shade}.") for at, shade in enumerate(SHADES * 6)]
+    mine = companion(space, tokens=400)
+    mine.keep(told, "Good.")
+    talk_so_far = discussion(space)
+    talk_so_far.update()
+    summary = talk_so_far.summary(refresh=True)
+    text = mine.remind([*told[-2:], assistant("Good."), user("And the garden?")]).text
+    facts, _, earlier = text.partition("Earlier in this conversation:")
+    last = f"My room {len(told) - 1} is"
+
+    assert last in facts
+    assert "My room 0 is" not in facts
+    assert set(facts.splitlines()[2:-1]) <= set(talk_so_far.state().splitlines())
+    end = earlier.partition("<<")[0].strip().splitlines()
+    assert end == summary.splitlines()[-len(end) :]
+
+
+def test_answers_are_recalled_before_questions(space):
+    asked = "Where is the cellar key of the house?"
+    companion(space, "first").keep([user("The cellar key of our house lies under a pot.")], "Good to know.")
+    companion(space, "second").keep([user(f"{asked} Can you tell me?")], "I cannot say.")
+    text = companion(space, "third").remind([user(asked)]).text
+    assert 0 < text.index("lies under a pot") < text.index("Can you tell me?")
 
 
 def test_the_same_again_changes_nothing_and_keeps_its_time(space):

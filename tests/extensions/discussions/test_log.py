@@ -541,3 +541,8 @@ def test_reading_a_changed_discussion_writes_nothing(open_space, tmp_path):
     MessageLog(there, discussion_ref("garden")).append(talk(3, 4))
     with pytest.raises(Conflict):
         seen.block(seen.heads[-1])
+
+
+def test_no_name_is_an_empty_name():
+    given = Message(content="Hi.", role="user", name=None, id=None)
+    assert given == Message(content="Hi.", role="user")

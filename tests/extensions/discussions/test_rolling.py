@@ -162,3 +162,10 @@ def test_version_lost_to_other_writers_gets_an_error(space):
     with pytest.raises(Conflict):
         keeper(space, discussion, Script(fold_with=always_late)).update()
     assert discussion.summary() == "Earlier."
+
+
+def test_a_refreshed_summary_has_all_memories(space):
+    discussion = talked(space, *TALK, "A seventh", script=Script())
+    assert "A seventh" not in discussion.fold_summary()
+    assert "A seventh" in discussion.summary(refresh=True)
+    assert discussion.newer_memories() == []

@@ -58,6 +58,37 @@ def test_search_shows_messages_instead_of_extracts(space):
     assert "13 June" in extracts.hits[0].text
 
 
+@pytest.mark.parametrize("mode", ["keywords", "natural", "hybrid"])
+def test_every_mode_finds_memories_that_rules_copied(space, mode):
+    discussion = opened(space)
+    tell(discussion, "The garden party is on Saturday 13 June at our place in Bremen", *(f"ok {at}" for at in range(9)))
+    discussion.update()
+    found = discussion.search("garden party", DiscussionSearch(what="memories", mode=mode))[0]
+    assert (found.kind, "13 June" in found.text) == ("memory", True)
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_erasing_a_message_keeps_edits_without_its_words(open_space, position):
+    discussion = opened(open_space(":memory:", channel="user", actor="ada"))
+    fillers = (f"My plank {at} is of larch" for at in range(9))
+    tell(discussion, "My cat is Bohr", "My phone number is 0470 55 12 98", "My dentist is Dr. Lam", *fillers)
+    discussion.update()
+    cat, *_ = (line for line in discussion.state().splitlines() if "Bohr" in line)
+    dentist, *_ = (line for line in discussion.state().splitlines() if "Lam" in line)
+    edited = discussion.state().replace(cat, "- The cat is called Niels").replace(dentist, "- Call Dr. Lam")
+    discussion.edit_state(edited)
+    deleted = discussion.delete([position], erase=True)
+    for _ in range(2):
+        state = discussion.state()
+        assert deleted.lost_edits == (position == 2)
+        assert "The cat is called Niels" in state
+        assert ("Bohr" in state, "0470" in state) == (False, position == 2)
+        assert ("Call Dr. Lam" in state) is (position == 1)
+        assert dentist not in state
+        discussion.update()
+    assert state.index("## ") < state.index("Niels")
+
+
 def test_context_shows_messages_instead_of_extracts(space):
     discussion = opened(space)
     tell(discussion, "My haircut is on Tuesday at 3", *(f"ok {at}" for at in range(9)))
@@ -101,7 +132,7 @@ def test_replaced_message_is_behind_its_replacement(space):
     assert hits(discussion, "when was the dentist at first")[:2] == [(0, 2), (2, None)]
 
 
-@pytest.mark.parametrize("mode", ["keywords", "natural", "semantic", "hybrid"])
+@pytest.mark.parametrize("mode", ["keywords", "natural", "hybrid"])
 def test_each_mode_puts_a_replaced_message_behind_its_replacement(space, mode):
     discussion = opened(space)
     tell(discussion, "Our accountant is Mrs. Vogel.", "what a week", "Our accountant is now Mr. Lang, not Mrs. Vogel.")

@@ -15,6 +15,17 @@ def test_line_has_the_statements_of_a_message():
     }
 
 
+def test_clauses_of_a_sentence_are_joined_by_semicolons():
+    assert list(
+        shown("Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine, he comes again")
+    ) == ["Ada: I prefer oak for the stand; walnut is too expensive. His wrist is fine; he comes again"]
+
+
+def test_considered_plan_that_was_given_up_is_dropped():
+    lines = shown("Ada: I thought about buying an electric motor, but gave up on it.")
+    assert [*lines.values()] == ["Done or dropped"]
+
+
 def test_exception_after_but_stays_with_its_statement():
     more = "I bought 3 lamps. I sold 4 cars. My rent is 900 euros. Ben visits on Friday. I work at Helio now."
     ledger = ledger_of("Ada: I've stopped eating meat", f"Ada: I eat fish again, but still no meat. {more}")
@@ -68,13 +79,13 @@ def test_long_document_omits_old_small_talk():
 def test_newest_lines_are_complete_in_a_long_document():
     chat = [f"Ada: platform {at} has a new clock" for at in range(NEWEST_LINES + 10)]
     text = document_of(within(lines_of(ledger_of(*chat, "Ada: the hall is cold. she holds the key")), 2_000))
-    assert "the hall is cold. she holds the key" in text
+    assert "the hall is cold; she holds the key" in text
 
 
 def test_old_line_that_tells_something_is_complete():
     chat = [f"Ada: that's so nice of your cousin {'very ' * at}much" for at in range(NEWEST_LINES)]
     text = document_of(within(lines_of(ledger_of("Ada: I'm allergic to nuts. it is annoying", *chat)), 2_000))
-    assert "I'm allergic to nuts. it is annoying" in text
+    assert "I'm allergic to nuts; it is annoying" in text
 
 
 @pytest.mark.parametrize("reaction", ["Right.", "Good.", "Yes."])

@@ -1,6 +1,7 @@
 """Discussion memory as programs use it: open a discussion by its id, record messages, and read memories."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from treering.core.arguments import check_items, check_type
@@ -18,6 +19,7 @@ from treering.extensions.discussions.restoring import Imported, import_discussio
 from treering.extensions.discussions.search import DiscussionHits, DiscussionSearch, search
 from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper
+from treering.extensions.discussions.summaries.kept_edits import keep_edits
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.state import edit_state, projection, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
@@ -101,9 +103,9 @@ class Discussion:
         return self.log.append(messages, again=again)
 
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
-        """Delete messages, and everything derived from them."""
+        """Delete messages, and everything derived from them, but no edits of the state document with other words."""
         check_items(positions, int, name="positions", expected="a list of positions", hint="Give such as [0, 3].")
-        return self.log.delete(positions, erase=erase)
+        return self.log.delete(positions, erase=erase, keep=keep_edits)
 
     def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due, and update the summary and the state document."""
@@ -130,15 +132,17 @@ class Discussion:
         return search(self.engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Return the rolling summary, updated first if `refresh`; empty if there is none."""
-        return self.fold_summary() if refresh else self._summaries.text()
+        """Return the rolling summary; empty if there is none. `refresh`: first merge all newer memories into it."""
+        if refresh:
+            self._summary_keeper(replace(self._settings, min_per_summary=1)).update()
+        return self._summaries.text()
 
     def current_summary(self) -> Version | None:
         """Return the current version of the summary."""
         return self._summaries.current()
 
     def fold_summary(self) -> str:
-        """Merge newer memories into the summary, and return it."""
+        """Merge newer memories into the summary if there are enough (`min_per_summary`), and return it."""
         self._summary_keeper().update()
         return self.summary()
 
@@ -201,8 +205,8 @@ class Discussion:
         check_type(files, Mapping, name="files", expected="a dictionary of texts by file name")
         return import_discussion(self.engine, self.ref, files)
 
-    def _summary_keeper(self) -> SummaryKeeper:
-        return SummaryKeeper(self.engine, self.ref, settings=self._settings, generator=self._generator)
+    def _summary_keeper(self, settings: DiscussionSettings | None = None) -> SummaryKeeper:
+        return SummaryKeeper(self.engine, self.ref, settings=settings or self._settings, generator=self._generator)
 
 
 Recollection = Discussion | StatelessDiscussion

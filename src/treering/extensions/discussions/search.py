@@ -204,8 +204,8 @@ def search(
 
     Keywords are phrases separated by semicolons; unknown ones find nothing. A question that is a sentence is searched
     by its words. The other modes use the query unchanged. In the mode `hybrid`, messages are in the order of the
-    space's own search, but a model's messages that say nothing come last, as in the mode `semantic`. A blank query
-    finds nothing.
+    space's own search, but a model's messages that say nothing come last, as in the mode `semantic`; a search for both
+    finds messages instead of the memories that rules copied from them. A blank query finds nothing.
     """
     check_type(query, str, name="query", expected="text")
     check_type(options, DiscussionSearch, name="options", expected="a DiscussionSearch")

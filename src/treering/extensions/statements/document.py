@@ -152,8 +152,10 @@ class Line:
     @property
     def text(self) -> str:
         """The statements, as sentences."""
-        *before, last = map(_bare, self.statements)
-        return " ".join([*(one if one[-1:] in _ENDS else f"{one}." for one in before), last])
+        texts = [*map(_bare, self.statements)]
+        joints = (";" if after[0].islower() else "." for after in texts[1:])  # clauses of one sentence
+        before = (one if one[-1:] in _ENDS else f"{one}{joint}" for one, joint in zip(texts, joints, strict=False))
+        return " ".join([*before, texts[-1]])
 
     @property
     def was(self) -> str:

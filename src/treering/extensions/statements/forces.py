@@ -18,7 +18,9 @@ _INVERTED = re.compile(
     r"you\b.*\b(?:right|then|huh|eh)$|any(?:one|body)? (?:\w+)|(?:\w+,? )?(?:when|who|where|why|what|how)$)"
 )
 """How a question begins, with its mark or without: `who has the key`, `does she still travel`, `ok when`."""
-_BELIEF = re.compile(r"(?:if|unless|in case|i thought|thought|maybe|oh sure|perhaps|tempted|imagine|i wish)\b")
+_BELIEF = re.compile(
+    r"(?:if|unless|in case|(?:i )?thought(?! (?:about|of)\b)|maybe|oh sure|perhaps|tempted|imagine|i wish)\b"
+)
 _PROMISE = re.compile(
     r"\b(?:\w+'ll|will|needs?|wants?|must|should|going to|gonna|have to|has to|to be|gets?|until|when|once|by)\b[^,]*"
     r"\b(?:done|finished|completed|sent|submitted|fixed|sorted|handed in|delivered|paid|booked|picked up)\b|"

@@ -108,7 +108,8 @@ def conversation(settings: ConversationSettings, step: Step) -> str:
 def full_summary(settings: SummarySettings, step: Step) -> str:
     """Return the summary, updated first if requested."""
     refresh = settings.refresh or settings.is_manual_config is False
-    return text_or_placeholder(step.scene.recollection.summary(refresh=refresh), "summary")
+    recollection = step.scene.recollection
+    return text_or_placeholder(recollection.fold_summary() if refresh else recollection.summary(), "summary")
 
 
 def current_summary(_settings: NodeSettings, step: Step) -> str:

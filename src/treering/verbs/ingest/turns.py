@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from treering.core.canonical import Instant, chain_hashes, message_key, render_time
 from treering.core.characters import well_formed
@@ -39,15 +39,16 @@ _THOUGHT = re.compile(
 )
 
 _Text = Annotated[str, AfterValidator(well_formed)]
+_Optional = Annotated[_Text, BeforeValidator(lambda given: "" if given is None else given)]
 
 
 class Message(CallerModel, Value):
     """One message of a conversation."""
 
     content: _Text = Field(description="Text of the message.")
-    role: _Text = Field(default="", description="user, assistant, system, tool, or a role in a meeting.")
-    name: _Text = Field(default="", description="Name of the speaker, if the role does not identify them.")
-    id: _Text = Field(default="", description="Id of the message in its origin.")
+    role: _Optional = Field(default="", description="user, assistant, system, tool, or a role in a meeting.")
+    name: _Optional = Field(default="", description="Name of the speaker, if the role does not identify them.")
+    id: _Optional = Field(default="", description="Id of the message in its origin.")
     at: Instant | None = Field(default=None, description="Time of the message.")
 
     @property

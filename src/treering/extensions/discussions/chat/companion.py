@@ -1,7 +1,9 @@
 """Memory for a chat: the reminder that a model gets before it answers, and storing the exchange."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from treering.core.fencing import fence
 from treering.extensions.discussions.identity import home_of, without_tags
@@ -9,7 +11,8 @@ from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.memory import Discussion
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, search
-from treering.extensions.statements.extractive import says_nothing
+from treering.extensions.statements.extractive import says_nothing, split_sentences
+from treering.retrieval.search.question import asks
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.ingest.turns import Message
 
@@ -75,19 +78,20 @@ class Companion:
         first = self._discussion.log.read(0, _FIRST_MESSAGES)
         if seen.holds(next((message.text for message in first if not message.deleted), "")):
             return
-        summary = self._discussion.current_summary()
+        tokens = self._tokens // 4
         texts = (
-            ("Current facts:", self._discussion.state()),
-            ("Earlier in this conversation:", summary and summary.text),
+            ("Current facts:", _newest_lines(self._discussion.state(), tokens)),
+            ("Earlier in this conversation:", _end_of(self._discussion.summary(), tokens)),
         )
         for heading, text in texts:
             if text:
-                yield _Passage(heading, cut_to_tokens(text, self._tokens // 4))
+                yield _Passage(heading, text)
 
     def _search(self, query: str, seen: "_Seen", *, alone: bool) -> Iterator["_Passage"]:
         ref, engine = self._discussion.ref, self._discussion.engine
         scope, above = (ref.scope, "") if alone else (home_of(ref.within), ref.within)
-        for hit in search(engine, scope, query, _SEARCH, descend=not alone, above=above):
+        hits = search(engine, scope, query, _SEARCH, descend=not alone, above=above)
+        for hit in sorted(hits, key=_only_asks):  # a question resembles this one more than its answer does
             if not seen.holds(hit.text) and not _is_chatter(hit) and not self._summarizes(seen, hit):
                 seen.add(hit.text)
                 yield _Passage(_EARLIER_MESSAGES, cut_to_tokens(_line(hit), self._tokens // 3))
@@ -122,6 +126,45 @@ def _is_chatter(hit: DiscussionHit) -> bool:
     """Return whether a message and its reply have no content, such as `Noted.` or `Thanks`."""
     texts = [hit.text, *([hit.reply.text] if hit.reply else [])]
     return hit.kind == "turn" and all(map(says_nothing, texts))
+
+
+def _only_asks(hit: DiscussionHit) -> bool:
+    """Return whether a message consists of questions."""
+    return hit.kind == "turn" and all(map(asks, split_sentences(hit.text)))
+
+
+def _newest_lines(document: str, tokens: int) -> str:
+    """Return the newest lines of a state document that fit, in their order, below their headings.
+
+    Lines without a message are a person's or a model's, and count as newer than others.
+    """
+    lines = document.splitlines()
+    headings = list(accumulate((at if line.startswith("#") else -1 for at, line in enumerate(lines)), max))
+    messages = {at: _CITED.search(line) for at, line in enumerate(lines) if line.strip() and headings[at] != at}
+
+    def age(at: int) -> tuple[bool, int, int]:
+        cited = messages[at]
+        return cited is None, int(cited[1]) if cited else 0, at
+
+    kept: set[int] = set()
+    for at in sorted(messages, key=age, reverse=True):
+        more = kept | ({at, headings[at]} - {-1})
+        if sum(estimate_tokens(lines[each]) + 1 for each in more) <= tokens:
+            kept = more
+    return "\n".join(lines[at] for at in sorted(kept))
+
+
+def _end_of(text: str, tokens: int) -> str:
+    """Return the longest end of a text that fits and begins with a line, or else with a sentence."""
+    for boundary in (_LINE_BREAK, _SENTENCE_END):
+        for start in (0, *(found.end() for found in boundary.finditer(text))):
+            if text[start:] and estimate_tokens(text[start:]) <= tokens:
+                return text[start:]
+    return cut_to_tokens(text, tokens)
+
+
+_CITED = re.compile(r"\bmessage (\d+)\]$")
+_LINE_BREAK, _SENTENCE_END = re.compile(r"\n+"), re.compile(r"(?<=[.!?…。])\s+")
 
 
 def _folded(text: str) -> str:

@@ -1,14 +1,14 @@
 """Deleting and erasing messages of a discussion."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput, NotFound
-from treering.core.evidence import Turn
+from treering.core.errors import InvalidInput
+from treering.core.evidence import Segment, Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
-from treering.extensions.discussions.identity import DiscussionRef, apply_patch, ref_of
+from treering.extensions.discussions.identity import DiscussionRef, apply_patch
 from treering.extensions.discussions.log.blocks import BLOCK_MESSAGES, BlockHead
 from treering.extensions.discussions.log.rewriting import Rewriting, RewrittenStretch
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
@@ -29,6 +29,12 @@ class DeletedMessages:
     """Withdrawn memories and other knowledge."""
     receipt: ErasureReceipt | None = None
     """The proof of an erasure."""
+    lost_edits: int = 0
+    """The number of lines that a person added to the state document and that were erased for their words."""
+
+
+KeepEdits = Callable[[Engine, DiscussionRef, Sequence[str], Collection[str]], int]
+"""Stores edits again, given the texts of erased messages and the ids of erased summaries; returns the lines lost."""
 
 
 def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
@@ -45,9 +51,11 @@ def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
 
 
 def erase_messages(
-    engine: Engine, ref: DiscussionRef, positions: Collection[int], *, reason: str = ""
+    engine: Engine, ref: DiscussionRef, positions: Collection[int], *, reason: str = "", keep: KeepEdits | None = None
 ) -> DeletedMessages:
     """Erase messages, with everything of the discussion derived from them, in all versions.
+
+    `keep` stores edits again that are in these versions.
 
     They are deleted in one patch; then the sources and memories with their texts are erased. If that is interrupted,
     the same call completes it. Raises `InvalidInput` and `Denied` before any change.
@@ -62,29 +70,20 @@ def erase_messages(
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
     memories = _summaries_on(engine, sources)
+
+    def is_meant(segment: Segment) -> bool:
+        return isinstance(segment.locator, Turn) and segment.locator.turn in positions
+
+    revisions = (revision for source in sources for revision in engine.ledger.history(source))
+    segments = (segment for revision in revisions if isinstance(revision, Source) for segment in revision.segments)
+    lost = keep(engine, ref, [one.excerpt for one in segments if is_meant(one)], memories) if keep else 0
     receipt = erasure.erase(
         engine,
         [*sources, *memories],
         reason=reason or f"Erased messages of discussion {ref.id}",
-        is_meant=lambda segment: isinstance(segment.locator, Turn) and segment.locator.turn in positions,
+        is_meant=is_meant,
     )
-    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
-
-
-def erase_turns(
-    engine: Engine, sources: Sequence[Source], positions: Collection[int], reason: str
-) -> ErasureReceipt | None:
-    """Erase the messages at some positions of the discussion with these sources; `None` if it is not a discussion.
-
-    Raises the errors of `erase_messages`, and `NotFound` if the sources are earlier versions of the discussion.
-    """
-    ref = ref_of(sources[0])
-    if ref is None:
-        return None
-    current = {head.source_id for head in LogSnapshot.of(engine.ledger, ref).heads}
-    if not current.issuperset(source.id for source in sources):
-        raise NotFound(f"The messages of discussion {ref.id} changed.", hint="Search again, and give the new hit.")
-    return erase_messages(engine, ref, positions, reason=reason).receipt
+    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt, lost)
 
 
 def _check_positions(positions: Collection[int], *, count: int) -> None:
