@@ -190,3 +190,13 @@ def test_memory_replaced_many_times_leads_to_the_current_one(client, named):
     first, *rest = client.retrieve("weekly sync in room 0", top_k=10)
     assert first.id == last
     assert {one.replaced_by for one in rest} == {last}
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 300, 86_400])
+def test_change_is_found_however_soon_it_was_stored(client, seconds):
+    for at, text in ((0, "My manager is Tom Hale."), (seconds, "My manager is now Priya Nair.")):
+        client.store(text, {"timestamp": 1_767_225_600 + at})
+    assert found(client, "Who is my manager?") == [
+        ("My manager is now Priya Nair.", False),
+        ("My manager is Tom Hale.", True),
+    ]
