@@ -193,10 +193,12 @@ def test_memory_replaced_many_times_leads_to_the_current_one(client, named):
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 300, 86_400])
-def test_change_is_found_however_soon_it_was_stored(client, seconds):
-    for at, text in ((0, "My manager is Tom Hale."), (seconds, "My manager is now Priya Nair.")):
-        client.store(text, {"timestamp": 1_767_225_600 + at})
-    assert found(client, "Who is my manager?") == [
-        ("My manager is now Priya Nair.", False),
-        ("My manager is Tom Hale.", True),
-    ]
+@pytest.mark.parametrize("between", [0, 24])
+def test_change_is_found_however_soon_it_was_stored(client, seconds, between):
+    old, new = "My manager is Tom Hale.", "My manager is now Priya Nair."
+    client.store(old, {"timestamp": 1_767_225_600})
+    for number in range(between):
+        client.store(f"Recipe {number} needs {number} eggs", {"timestamp": 1_767_225_600})
+    client.store(new, {"timestamp": 1_767_225_600 + seconds})
+    assert found(client, "Who is my manager?")[:2] == [(new, False), (old, True)]
+    assert found(client, "Tom Hale")[:2] == [(new, False), (old, True)]

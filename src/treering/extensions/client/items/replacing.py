@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from treering.core.canonical import canonical_json, digest
@@ -23,8 +22,6 @@ MAX_COMPARED = 40
 """Memories that a search found whose texts are compared with each other."""
 MAX_OTHERS = 20
 """Memories below the threshold whose texts are compared, too: the nearest to the query."""
-_APART = timedelta(hours=1)
-"""Memories are compared as if stored at least this far apart: unlike messages, they are complete by themselves."""
 _KEYED = f"{PREFIX}key/"
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
 
@@ -111,11 +108,9 @@ def _by_statements(engine: Engine, found: Sequence[FoundMemory]) -> dict[str, st
     for (speaker, *_), group in groups.items():
         ordered = sorted(group, key=lambda one: (one.source.captured_at, one.source.id))
         ledger = StatementLedger()
-        moment = ordered[0].source.captured_at
         for at, one in enumerate(ordered):
-            moment = max(one.source.captured_at, moment + _APART)
             for statement in _read(engine, speaker, one):
-                ledger.add(replace(statement, message=at, at=moment))
+                ledger.add(replace(statement, message=at))
         for position, one in enumerate(ordered):
             replaced = ledger.replaced_message(position)
             if replaced and not replaced.degree:
