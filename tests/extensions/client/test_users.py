@@ -204,3 +204,16 @@ def test_memory_is_seen_by_other_clients_at_once(users):
         assert other.delete(stored)
         users.oskar.flush()
     assert "My shoe size is 43" not in client_parts.texts(users.oskar.retrieve(""))
+
+
+def test_all_memories_of_a_user_can_be_listed_in_pages(users):
+    first = users.oskar.retrieve("", scope="user", top_k=1)
+    older = users.oskar.retrieve("", scope="user", filters={"timestamp": {"lt": first[0].timestamp}})
+    assert {one.id for one in [*first, *older]} == {one.id for one in users.oskar.retrieve("", scope="user")}
+    assert len(older) == 1
+
+
+@pytest.mark.parametrize(("options", "named"), [({"user_id": ""}, "user_id"), ({"channel": "boss"}, "'boss'")])
+def test_invalid_user_or_channel_is_refused_at_once(options, named):
+    with pytest.raises(InvalidInput, match=named):
+        client_parts.blocking(**options)

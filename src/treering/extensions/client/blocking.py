@@ -2,13 +2,14 @@
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, nearest
 from treering.core.fencing import fence
 from treering.core.filters import EVERYTHING, Compare, Or
 from treering.core.objects import Activity, Channel, Object, Source
@@ -94,6 +95,10 @@ class BlockingMemoryClient:
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         given = Given(connection, vector_store, embedder, reranker, background)
+        if user_id == "":
+            raise InvalidInput("user_id: an empty text names no user.", hint="Give an id, or None for all users.")
+        if channel not in get_args(Channel):
+            raise InvalidInput(f"Unknown channel {channel!r}.", hint=nearest(str(channel), get_args(Channel)))
         self.config: MemoryConfig = _checked(config, given)
         self.agent_type = agent_type
         """The agent type of its memories, if there is one."""
@@ -345,8 +350,9 @@ class BlockingMemoryClient:
     def catch_up(self) -> EngineReport:
         """Write buffered memories, embed everything, and update the engine; return the engine's status.
 
-        Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
-        the embedder.
+        Optional: retrieving works without it. The state `none`, without counts, means that the database searches its
+        own vectors; `problem` names damaged files of the engine. Raises `Unavailable` if the engine is not reachable,
+        and the errors of the embedder.
         """
         if not self.config.enabled:
             return EngineReport("none")
@@ -354,8 +360,12 @@ class BlockingMemoryClient:
         engine.vectoriser.finish(engine.progress)
         if engine.selection is None:
             return EngineReport("none")
-        while engine.selection.advance():
-            pass
+        try:
+            while engine.selection.advance():
+                pass
+        except Corrupt as error:
+            hint = error.hint.replace("index rebuild`", f"index rebuild --space {self._memory.address}`")
+            return replace(engine.selection.report(), state="failing", problem=error.message, hint=hint)
         return engine.selection.report()
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:

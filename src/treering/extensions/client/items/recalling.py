@@ -193,7 +193,7 @@ def _young(ages: Ages, now: datetime) -> list[Filter]:
 def _by(key: str, value: str | None, scope: str) -> Filter:
     if value is None:
         raise InvalidInput(
-            f"The scope {scope!r} needs a {key}, but this client has none.",
+            f"The scope {scope!r} needs the {key} of the client, which has none.",
             hint=f"Open the client with {key}=…, or filter by {key}.",
         )
     return Compare(f"{METADATA}{key}", "eq", value)
