@@ -351,3 +351,18 @@ def test_what_a_crash_left_on_this_machine_is_written_to_its_space_on_a_server(o
     with open_client(postgres=spaces[0]).sync as client:
         assert len(client.retrieve("finding")) == 1
     assert not list(file.parent.iterdir())
+
+
+def test_damaged_files_of_an_engine_are_reported(tmp_path):
+    config = client_parts.config(backend="faiss", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(config) as client:
+        client.store("Kinase finding")
+        assert client.catch_up().state == "ready"
+    (vectors,) = tmp_path.glob("memory.db.faiss/*.treering")
+    vectors.write_bytes(b"damaged")
+    with client_parts.blocking(config) as client:
+        client.store("Kinase plan")
+        report = client.catch_up()
+        assert (report.state, str(vectors) in report.problem) == ("failing", True)
+        assert f"--space sqlite:{tmp_path / 'memory.db'}" in report.hint
+        assert len(client.retrieve("kinase")) == 2

@@ -190,3 +190,15 @@ def test_memory_replaced_many_times_leads_to_the_current_one(client, named):
     first, *rest = client.retrieve("weekly sync in room 0", top_k=10)
     assert first.id == last
     assert {one.replaced_by for one in rest} == {last}
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 300, 86_400])
+@pytest.mark.parametrize("between", [0, 24])
+def test_change_is_found_however_soon_it_was_stored(client, seconds, between):
+    old, new = "My manager is Tom Hale.", "My manager is now Priya Nair."
+    client.store(old, {"timestamp": 1_767_225_600})
+    for number in range(between):
+        client.store(f"Recipe {number} needs {number} eggs", {"timestamp": 1_767_225_600})
+    client.store(new, {"timestamp": 1_767_225_600 + seconds})
+    assert found(client, "Who is my manager?")[:2] == [(new, False), (old, True)]
+    assert found(client, "Tom Hale")[:2] == [(new, False), (old, True)]

@@ -589,3 +589,10 @@ def test_filter_on_an_unknown_metadata_key_gives_a_warning(client, query):
     ]
     for known in ({"agent_type": "executor"}, {"toppic": None, "topic": "garden"}, {"tool": {"exists": False}}):
         assert client.retrieve(query, filters=known).trace["warnings"] == []
+
+
+def test_document_has_a_field_for_each_relation(client):
+    first, second = (client.store(f"Kinase note {number}") for number in range(2))
+    related = client.store(MemoryDocument(content="Kinase plan", similar_to=[first], part_of=second))
+    for name, other in (("SIMILAR_TO", first), ("PART_OF", second)):
+        assert [one.id for one in client.get_related_memories(related, types=[name])] == [other]

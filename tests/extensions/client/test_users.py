@@ -10,6 +10,7 @@ from treering.client import MemoryDependencies, memory_tools
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.extensions.client.hooks.memory_access import memory_access
 from treering.extensions.client.items import recalling
+from treering.extensions.client.items.recalling import Who
 from treering.extensions.client.record_names import RecordCollection, RecordDraft
 
 SALARY = "My salary is 91,000 euros"
@@ -139,3 +140,80 @@ def test_many_newer_memories_of_others_do_not_hide_the_memories_of_a_user(users,
     users.oskar.flush()
     assert client_parts.texts(users.mira.retrieve("")) == ["My shoe size is 38"]
     assert "My shoe size is 38" in users.mira.brief()
+
+
+def test_memory_of_another_user_gets_no_link_from_metadata(users):
+    users.mira.store("My salary is 1 euro", {"replaces": users.salary})
+    users.mira.flush()
+    assert not any(memory.replaced_by for memory in users.oskar.retrieve("my salary"))
+    assert users.oskar.get_related_memories(users.salary) == []
+
+
+@pytest.mark.parametrize("change", ["merge_nested_context", "discard_nested_context"])
+def test_nested_context_of_a_user_has_no_memory_of_another(users, change):
+    context = users.mira.create_nested_context("run-1", "loop-1")
+    for client in (users.mira, users.oskar):
+        client.store(f"Kinase finding of {client.user_id}", {"session_id": context.session_id})
+    assert getattr(users.oskar, change)(context) == 1
+    (own,) = users.mira.retrieve("kinase finding", session_id=context.session_id, scope="session")
+    assert own.content == "Kinase finding of mira"
+
+
+@pytest.mark.parametrize("owner", [None, "mira", "oskar", [], ["mira", "lena"], ["lena"]])
+def test_filter_and_rule_of_visible_memories_agree(users, owner):
+    with client_parts.blocking(users.config) as client:
+        memory_id = client.store("Kinase finding", {"user_id": owner})
+        metadata = client.retrieve("kinase finding")[0].metadata
+    is_found = memory_id in [one.id for one in users.mira.retrieve("")]
+    assert Who(user_id="mira").owns(metadata) == is_found == (owner in (None, "mira", ["mira", "lena"]))
+
+
+def test_rejected_memories_of_another_user_are_not_shown(users):
+    writer = users.oskar._memory.writer
+    writer._journal.set_aside({"id": "src:1", "content": SALARY, "metadata": {"user_id": "oskar"}}, "rejected")
+    assert [one.content for one in users.oskar.set_aside()] == [SALARY]
+    assert users.mira.set_aside() == []
+    with pytest.raises(NotFound):
+        users.mira.delete("src:1")
+    assert users.oskar.delete("src:1")
+
+
+def test_memory_of_all_users_is_withdrawn_by_each_of_them(users):
+    with client_parts.blocking(users.config) as shared:
+        shared_id = shared.store("The office closes at six")
+    assert users.mira.delete(shared_id)
+    assert users.oskar.retrieve("when does the office close") == []
+
+
+def test_unwritten_memories_of_other_clients_are_erased_with_their_user(users):
+    with client_parts.blocking(users.config, user_id="oskar") as other:
+        other.store("My rent is 900 euros")
+        assert users.oskar.erase_user() == 3
+        other.flush()
+        other.store("My shoe size is 43")
+        assert client_parts.texts(other.retrieve("")) == ["My shoe size is 43"]
+    assert client_parts.texts(users.oskar.retrieve("", scope="space")) == ["My shoe size is 43"]
+
+
+def test_memory_is_seen_by_other_clients_at_once(users):
+    with client_parts.blocking(users.config, user_id="oskar") as other:
+        for text in ("My rent is 900 euros", "My shoe size is 43"):
+            stored = users.oskar.store(text)
+            assert text in client_parts.texts(other.retrieve("", scope="user"))
+            assert text in other.brief(scope="user")
+        assert other.delete(stored)
+        users.oskar.flush()
+    assert "My shoe size is 43" not in client_parts.texts(users.oskar.retrieve(""))
+
+
+def test_all_memories_of_a_user_can_be_listed_in_pages(users):
+    first = users.oskar.retrieve("", scope="user", top_k=1)
+    older = users.oskar.retrieve("", scope="user", filters={"timestamp": {"lt": first[0].timestamp}})
+    assert {one.id for one in [*first, *older]} == {one.id for one in users.oskar.retrieve("", scope="user")}
+    assert len(older) == 1
+
+
+@pytest.mark.parametrize(("options", "named"), [({"user_id": ""}, "user_id"), ({"channel": "boss"}, "'boss'")])
+def test_invalid_user_or_channel_is_refused_at_once(options, named):
+    with pytest.raises(InvalidInput, match=named):
+        client_parts.blocking(**options)

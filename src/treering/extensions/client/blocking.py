@@ -2,13 +2,14 @@
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 from treering.core.arguments import check_items, check_type
 from treering.core.characters import one_line
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, nearest
 from treering.core.fencing import fence
 from treering.core.filters import EVERYTHING, Compare, Or
 from treering.core.objects import Activity, Channel, Object, Source
@@ -94,6 +95,10 @@ class BlockingMemoryClient:
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         given = Given(connection, vector_store, embedder, reranker, background)
+        if user_id == "":
+            raise InvalidInput("user_id: an empty text names no user.", hint="Give an id, or None for all users.")
+        if channel not in get_args(Channel):
+            raise InvalidInput(f"Unknown channel {channel!r}.", hint=nearest(str(channel), get_args(Channel)))
         self.config: MemoryConfig = _checked(config, given)
         self.agent_type = agent_type
         """The agent type of its memories, if there is one."""
@@ -157,7 +162,7 @@ class BlockingMemoryClient:
         engine = self._memory.engine
         entries = [entry_of(engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
-            self.flush()
+            self._memory.writer.flush_all()
             existing = set(engine.ledger.heads([entry.id for entry in entries]))
             new = {entry.id: entry for entry in entries if not (entry.id in existing or self._is_excluded(entry))}
             self._memory.writer.submit([*new.values()])
@@ -192,7 +197,7 @@ class BlockingMemoryClient:
         agents = {self._who.agent_type, agent.agent_type if agent else None}
         if agents & set(self.config.excluded_agents):
             return RetrievedMemories()
-        memory.writer.flush()
+        memory.writer.flush_all()
         given = agent.relevance_threshold if agent else None
         threshold = settings.min_similarity if given is None else given
         reach_at = partial(
@@ -232,7 +237,7 @@ class BlockingMemoryClient:
         memory = self._memory
         if self._who.agent_type in self.config.excluded_agents:
             return ""
-        memory.writer.flush()
+        memory.writer.flush_all()
         reach = reach_of(
             scope=scope,
             session_id=session_text(session_id),
@@ -275,23 +280,32 @@ class BlockingMemoryClient:
         return [_related_item(one) for one in objects if _is_visible_from(one, start) and self._who.sees(one)]
 
     def merge_nested_context(self, context: NestedContext) -> int:
-        """Move the memories of a nested context to its parent; return their number. Idempotent."""
+        """Move the memories of a nested context to its parent; return their number. Idempotent.
+
+        Only memories that this client sees are moved.
+        """
         return self._changed(nested_contexts.merge, context)
 
     def discard_nested_context(self, context: NestedContext) -> int:
-        """Archive the memories of a nested context and those nested in it; return their number."""
+        """Archive the memories of a nested context and those nested in it; return their number.
+
+        Only memories that this client sees are archived.
+        """
         return self._changed(nested_contexts.discard, context)
 
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory; return whether it existed. `erase`: delete it permanently from all revisions and indexes.
 
+        A client may withdraw each memory that it sees, including those without a user, for all users.
         Raises `Denied` if the author may not erase, and `NotFound` for a memory of another user.
         """
         if not self.config.enabled:
             return False
         engine = self._up_to_date()
-        if self._memory.writer.forget_aside(memory_id):
-            return True
+        for one in self.set_aside():
+            if one.id == memory_id:
+                self._memory.writer.forget_aside(memory_id)
+                return True
         self._check_visible(memory_id)
         if erase:
             return erasure.erase(engine, [memory_id], reason="Erased memory").clean
@@ -300,7 +314,8 @@ class BlockingMemoryClient:
     def erase_user(self) -> int:
         """Erase all memories and records of the client's user permanently; return their number.
 
-        Memories of several users and unwritten memories of other clients stay. Raises `InvalidInput` if the client has
+        Includes memories that other clients on this machine stored but have not written yet; their journals may contain
+        the text until they write or close. Memories of several users stay. Raises `InvalidInput` if the client has
         no user, and `Denied` if the author may not erase.
         """
         if not self.config.enabled:
@@ -319,8 +334,14 @@ class BlockingMemoryClient:
         return len(ids)
 
     def set_aside(self) -> Sequence[SetAside]:
-        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
-        return self._memory.writer.set_aside() if self.config.enabled else []
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one.
+
+        A client of a user omits those of other users, and unreadable ones.
+        """
+        if not self.config.enabled:
+            return []
+        aside = self._memory.writer.set_aside()
+        return [one for one in aside if self.user_id is None or (one.id and self._who.owns(one.metadata))]
 
     def retry_set_aside(self) -> int:
         """Try again to write memories that were set aside; return the number written. The others stay set aside."""
@@ -329,8 +350,9 @@ class BlockingMemoryClient:
     def catch_up(self) -> EngineReport:
         """Write buffered memories, embed everything, and update the engine; return the engine's status.
 
-        Optional: retrieving works without it. Raises `Unavailable` if the engine is not reachable, and the errors of
-        the embedder.
+        Optional: retrieving works without it. The state `none`, without counts, means that the database searches its
+        own vectors; `problem` names damaged files of the engine. Raises `Unavailable` if the engine is not reachable,
+        and the errors of the embedder.
         """
         if not self.config.enabled:
             return EngineReport("none")
@@ -338,8 +360,12 @@ class BlockingMemoryClient:
         engine.vectoriser.finish(engine.progress)
         if engine.selection is None:
             return EngineReport("none")
-        while engine.selection.advance():
-            pass
+        try:
+            while engine.selection.advance():
+                pass
+        except Corrupt as error:
+            hint = error.hint.replace("index rebuild`", f"index rebuild --space {self._memory.address}`")
+            return replace(engine.selection.report(), state="failing", problem=error.message, hint=hint)
         return engine.selection.report()
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
@@ -388,11 +414,11 @@ class BlockingMemoryClient:
         return self._space.memory
 
     def _up_to_date(self) -> Engine:
-        """Return the engine of the space, after buffered memories were written."""
-        self._memory.writer.flush()
+        """Return the engine of the space, after the memories that its clients buffered were written."""
+        self._memory.writer.flush_all()
         return self._memory.engine
 
-    def _changed(self, work: Callable[[Engine, NestedContext], int], context: NestedContext) -> int:
+    def _changed(self, work: Callable[[Engine, NestedContext, Who], int], context: NestedContext) -> int:
         if not self.config.enabled:
             return 0
         check_type(
@@ -403,7 +429,8 @@ class BlockingMemoryClient:
             hint="Create one with create_nested_context.",
         )
         engine = self._up_to_date()
-        return retry_on_conflict(lambda: work(engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        work_as = partial(work, engine, context, self._who)
+        return retry_on_conflict(work_as, attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
     def _replacing(self, key: str | None, replaces: str | None) -> dict[str, str]:
         """Return the metadata that names what a memory replaces. Raises `NotFound` for a memory that is unknown."""

@@ -13,6 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ class FileJournal(WriteJournal):
         self._packer = packer
         self._old: list[_HeldFile] = []
         self._current: _HeldFile | None = None
+        self._read_up_to: dict[Path, int] = {}
+        """The end of the records read in each file of other clients."""
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Store an entry durably. Raises `Unavailable` if the disk cannot be written."""
@@ -134,6 +137,23 @@ class FileJournal(WriteJournal):
                 self._old.append(held)
         records = [record for held in self._old for record in _records(held.path.read_bytes())]
         return [entry for record in records if (entry := self._read(record)) is not None]
+
+    def elsewhere(self) -> list[Mapping[str, Any]]:
+        """Return the entries that other clients added since the last call; skip unreadable ones."""
+        entries: list[Mapping[str, Any]] = []
+        paths = set(self._folder.glob(f"*{_ENDING}"))
+        ends: dict[Path, int] = {}
+        for path in sorted(paths - {held.path for held in (*self._old, *filter(None, [self._current]))}):
+            end = self._read_up_to.get(path, 0)
+            for record in _records(_from(path, end)):
+                if isinstance(record, _Damaged):
+                    break
+                end += _FRAME.size + len(record)
+                with suppress(TreeringError, ValueError):
+                    entries.append(self._unpacked(record))
+            ends[path] = end
+        self._read_up_to = ends
+        return entries
 
     def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
         """Store an entry in a separate file, with the reason. Raises `Unavailable` if the disk cannot be written."""
@@ -260,6 +280,14 @@ class _Damaged:
     """Damaged data after the last intact record."""
 
     data: bytes
+
+
+def _from(path: Path, start: int) -> bytes:
+    """Return the bytes of a file from an offset; none if it is gone or belongs to another user of the machine."""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(start)
+        return file.read()
+    return b""
 
 
 def _records(data: bytes) -> Iterator[bytes | _Damaged]:

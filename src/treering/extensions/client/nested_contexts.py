@@ -6,6 +6,7 @@ from treering.core.filters import Compare
 from treering.core.objects import Activity, Object, Source
 from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
 from treering.extensions.client.items.documents import CONTEXT, PART_OF, PREFIX, NestedContext, is_nested, scope_of
+from treering.extensions.client.items.recalling import Who
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.crystallize.submission import apply_directly
@@ -13,13 +14,13 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
 
 
-def merge(engine: Engine, context: NestedContext) -> int:
-    """Move the memories of a nested context to its parent; return their number.
+def merge(engine: Engine, context: NestedContext, who: Who) -> int:
+    """Move the memories of a nested context that `who` sees to its parent; return their number.
 
     Each gets `part_of`: the context in its metadata, and a link to the activity of the context. Contexts nested in it
     stay as they are. Without memories to move, nothing is written.
     """
-    held = _held(engine, context)
+    held = _held(engine, context, who)
     if not held:
         return 0
     parent = scope_of(context.parent_session_id)
@@ -35,9 +36,9 @@ def merge(engine: Engine, context: NestedContext) -> int:
     return sum(map(_is_memory, held))
 
 
-def discard(engine: Engine, context: NestedContext) -> int:
-    """Archive the memories of a nested context and those nested in it; return their number."""
-    held = [item for item in _held(engine, context, below=True) if _is_memory(item)]
+def discard(engine: Engine, context: NestedContext, who: Who) -> int:
+    """Archive the memories that `who` sees in a nested context and those nested in it; return their number."""
+    held = [item for item in _held(engine, context, who, below=True) if _is_memory(item)]
     operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in held]
     if operations:
         apply_directly(
@@ -46,11 +47,13 @@ def discard(engine: Engine, context: NestedContext) -> int:
     return len(held)
 
 
-def _held(engine: Engine, context: NestedContext, *, below: bool = False) -> list[Object]:
-    """Return the objects in a context that are not archived, oldest first."""
+def _held(engine: Engine, context: NestedContext, who: Who, *, below: bool = False) -> list[Object]:
+    """Return the objects in a context that `who` sees and that are not archived, oldest first."""
     where = Compare("scope", "prefix" if below else "eq", context.scope)
     selected = engine.ledger.select(Selection(context.scope, descend=below, where=where))
-    return [item for item in selected if item.status != "archived" and _is_in(item.scope, context, below)]
+    return [
+        item for item in selected if item.status != "archived" and _is_in(item.scope, context, below) and who.sees(item)
+    ]
 
 
 def _is_memory(item: Object) -> TypeGuard[Source]:

@@ -36,6 +36,8 @@ class OpenMemory:
     space: Opened
     lasting: bool
     no_reranker: str
+    address: str
+    """The address of the space, without a password."""
 
     @property
     def engine(self) -> Engine:
@@ -74,7 +76,7 @@ def open_memory(config: MemoryConfig, who: Who, given: Given, *, actor: str | No
         except TreeringError as error:
             raise with_hint(config, error) from error
         writer = MemoryWriter(space.engine, _buffered(config.storage, place), _journal(config, place))
-        return OpenMemory(writer, space, not place.ledger.in_memory, no_reranker)
+        return OpenMemory(writer, space, not place.ledger.in_memory, no_reranker, str(place.ledger))
     except BaseException:  # the caller does not know the space yet; close it even if the program is interrupted
         space.close()
         raise

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from threading import Lock
 
 from treering.core.errors import Conflict, Corrupt, TreeringError, Unavailable
 from treering.core.scope import ROOT
@@ -30,6 +32,8 @@ class MemoryWriter:
         self._engine = engine
         self._storage = storage
         self._journal = journal
+        self._of_others: list[MemoryEntry] = []
+        self._reading_others = Lock()
         self._buffer = WriteBuffer(self._write, journal, size=storage.batch_size, interval=storage.flush_interval)
 
     def submit(self, entries: Sequence[MemoryEntry]) -> None:
@@ -49,6 +53,20 @@ class MemoryWriter:
     def flush(self) -> None:
         """Write buffered memories. Raises the errors of the ledger; the memories stay buffered then."""
         self._buffer.flush()
+
+    def flush_all(self) -> None:
+        """Write buffered memories, and those that other clients stored in journals on this machine.
+
+        The other clients skip them later, and set refused ones aside. Raises the errors of `flush`.
+        """
+        self.flush()
+        with self._reading_others:
+            for data in self._journal.elsewhere():
+                with suppress(KeyError, TypeError, ValueError):
+                    self._of_others.append(MemoryEntry.read(data))
+            while self._of_others:
+                self._write(self._of_others[: self._storage.batch_size])
+                del self._of_others[: self._storage.batch_size]
 
     def close(self) -> None:
         """Write buffered memories, and stop."""

@@ -1,6 +1,7 @@
 """Features that a new statement shares with an earlier one, and evidence against a change."""
 
 import re
+from collections.abc import Collection
 
 from treering.extensions.statements.likeness import same_words
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
@@ -71,7 +72,8 @@ def announces_change(new: Statement) -> bool:
 
 def is_certain(new: Statement, old: Statement) -> bool:
     """Return whether a statement can only be about an earlier one: its subject, its attribute, or as a reply."""
-    is_alike = bool(new.subject) and new.subject == old.subject and same_words(new.text, old.text) >= MIN_SAME_WORDS
+    texts = [_without(one, differing(new, old)) for one in (new, old)]
+    is_alike = bool(new.subject) and new.subject == old.subject and same_words(*texts) >= MIN_SAME_WORDS
     is_same_person = (new.author, new.owner) == (old.author, old.owner)
     is_same = is_alike or (is_same_person and have_same_attribute(new, old))
     is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
@@ -85,6 +87,14 @@ def is_certain(new: Statement, old: Statement) -> bool:
         new.answers or "agrees" in new.cues
     )
     return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
+
+
+def _without(one: Statement, kinds: Collection[ValueKind]) -> str:
+    """Return the text of a statement without its values of some kinds: long names would hide what is the same."""
+    text = one.text
+    for value in one.values:
+        text = text.replace(value.text, " ") if value.kind in kinds else text
+    return text
 
 
 def is_done(new: Statement, old: Statement) -> bool:

@@ -285,7 +285,7 @@ async def retrieve_memory(
     Args:
         ctx: The context of the run.
         query: The query, in words.
-        top_k: Number of memories to retrieve.
+        top_k: Number of memories to retrieve, from 1 to 200.
         filters: Conditions on metadata, such as {"agent_type": "planner"}.
 
     Returns:

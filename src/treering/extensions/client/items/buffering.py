@@ -76,6 +76,10 @@ class WriteJournal:
         """Take over the entries of processes that ended, oldest first. Unreadable ones are set aside."""
         return ()
 
+    def elsewhere(self) -> Iterable[Mapping[str, Any]]:
+        """Return the entries in journals of other clients that are new since the last call. They stay there."""
+        return ()
+
     def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
         """Store an entry that cannot be written separately, durably, with the reason."""
         key = str(data.get("id", len(self._aside)))

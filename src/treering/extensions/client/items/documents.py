@@ -253,6 +253,8 @@ class MemoryDocument(BaseModel):
     follows: str | None = None
     caused_by: list[str] = Field(default_factory=list)
     references: list[str] = Field(default_factory=list)
+    similar_to: list[str] = Field(default_factory=list)
+    part_of: str | None = None
     cross_references: dict[str, list[str]] = Field(default_factory=dict)
     quality_score: float | None = None
     created_at: datetime | None = None

@@ -84,7 +84,13 @@ class Who:
 
     def sees(self, item: Object) -> bool:
         """Return whether an object is not a memory of another user."""
-        return not isinstance(item, Source) or _fits(item, self.visible)
+        return not isinstance(item, Source) or self.owns(item.metadata)
+
+    def owns(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether metadata is of its user, of several with its user, or of no user; as `visible`."""
+        users = metadata.get(USER)
+        named = users if isinstance(users, list) else [users]
+        return self.user_id is None or users is None or self.user_id in named
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +193,7 @@ def _young(ages: Ages, now: datetime) -> list[Filter]:
 def _by(key: str, value: str | None, scope: str) -> Filter:
     if value is None:
         raise InvalidInput(
-            f"The scope {scope!r} needs a {key}, but this client has none.",
+            f"The scope {scope!r} needs the {key} of the client, which has none.",
             hint=f"Open the client with {key}=…, or filter by {key}.",
         )
     return Compare(f"{METADATA}{key}", "eq", value)

@@ -30,7 +30,7 @@ from treering.extensions.client.items.documents import (
     scope_of,
     session_text,
 )
-from treering.extensions.client.items.recalling import Who
+from treering.extensions.client.items.recalling import Who, read_sources
 from treering.extensions.client.items.replacing import current_under, key_root
 from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
@@ -151,18 +151,29 @@ def check_writable(engine: Engine, entry: MemoryEntry) -> None:
 
 
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
-    """Return the operations that write entries. Relations to objects that are not `known` stay in the metadata only."""
+    """Return the operations that write entries.
+
+    Relations to objects that are not `known`, or memories of other users, stay in the metadata only.
+    """
     existing = {*known, *(entry.id for entry in entries)}
     creating: list[Operation] = [
         Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
     ]
+    others = {one.id: one.metadata for one in read_sources(engine, named_ids(entries)).values()}
+    owners = {**others, **{entry.id: entry.metadata for entry in entries}}
     linking = [
         AddLink(link=Link(type=link, source=entry.id, target=target))
         for entry in entries
         for link, target in related_ids(entry.metadata)
-        if target in existing and target != entry.id
+        if target in existing and target != entry.id and _may_link(entry, owners.get(target, {}))
     ]
     return [*creating, *linking, *_replacing(engine.ledger, entries)]
+
+
+def _may_link(entry: MemoryEntry, other: Mapping[str, Any]) -> bool:
+    """Return whether a user of an entry sees the object with the metadata `other`."""
+    users = entry.metadata.get(USER)
+    return any(Who(user_id=user).owns(other) for user in (users if isinstance(users, list) else [users]))
 
 
 def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Operation]:
