@@ -441,6 +441,11 @@ def _unrelated(
     most: int = _MOST_UNRELATED,
 ) -> list[FoundMemory]:
     """Return other memories in reach than the related ones: those nearest to a query, newest first."""
+    # In a small memory, everything may be related; then a host's vector store is not asked again.
+    if len(related) < MAX_OTHERS and engine.index.passages.count(reach) <= sum(
+        len(passages_of(one.source)) for one in related
+    ):
+        return []
     cosines = _cosines(engine, question, reach, limit=most)
     known = {one.source.id for one in related}
     sources = read_sources(engine, [identity for identity in cosines if identity not in known])
