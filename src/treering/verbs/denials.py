@@ -29,9 +29,9 @@ def contradicting(items: Iterable[Knowledge]) -> dict[str, Knowledge]:
         words = plain_words(_NUMBER.sub(" # ", item.title))
         stated = denies(item.title), _NUMBER.findall(item.title)
         groups.setdefault((item.kind, item.scope, *words), []).append((stated, item))
-    found: dict[str, Knowledge] = {}
+    others: dict[str, Knowledge] = {}
     for group in groups.values():
         for stated, item in group:
             if other := next((one for value, one in group if value != stated), None):
-                found[item.id] = other
-    return found
+                others[item.id] = other
+    return others

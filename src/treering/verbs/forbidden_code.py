@@ -22,7 +22,7 @@ _PLACE = (
     r"(?: (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
     r"(?: (?:outside(?: of)?|except(?: for)?(?: in)?) (?P<outside>[^,;:]{1,80}?))?"
 )
-"""Where a rule applies; "in a request" is no place but a condition."""
+"""The place in which a rule applies; "in a request" is a condition instead."""
 _END = (
     r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more"
     r"|statements?|imports?|calls?|module|package|decorators?)\b)*"

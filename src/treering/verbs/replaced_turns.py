@@ -115,7 +115,7 @@ def behind_replacements(
     look_up: Callable[[_Hit, _Key], _Hit | None],
     past: bool = False,
 ) -> list[_Hit]:
-    """Return hits with each replaced one behind what replaced it, but never before its place; the others keep theirs.
+    """Return hits with each replaced one behind what replaced it, but never before its place; others stay in theirs.
 
     The latest of a chain comes first. If it is not among the hits, it is looked up. `past`: the oldest comes first, and
     what replaced it directly behind.

@@ -336,7 +336,7 @@ class BlockingMemoryClient:
     def set_aside(self) -> Sequence[SetAside]:
         """Return the memories that could not be written to the ledger, with the reason. `delete` removes one.
 
-        A client of a user omits those of other users, and unreadable ones.
+        A client of a user omits records of other users, and unreadable ones.
         """
         if not self.config.enabled:
             return []

@@ -55,7 +55,7 @@ class MemoryWriter:
         self._buffer.flush()
 
     def flush_all(self) -> None:
-        """Write buffered memories, and those that other clients stored in journals on this machine.
+        """Write buffered memories, also from the journals of other clients on this machine.
 
         The other clients skip them later, and set refused ones aside. Raises the errors of `flush`.
         """

@@ -266,8 +266,8 @@ def _contradictions(ledger: Ledger, merged: Merged) -> Iterator[str]:
         return
     where = And((Compare("kind", "in", _STATED), Compare("status", "eq", "active")))
     items = ledger.select(Selection(descend=True, types=("knowledge",), where=where), altered={})
-    found = contradicting(one for one in items if isinstance(one, Knowledge))
-    pairs = {tuple(sorted((identity, found[identity].id))) for identity in new & found.keys()}
+    opposites = contradicting(one for one in items if isinstance(one, Knowledge))
+    pairs = {tuple(sorted((identity, opposites[identity].id))) for identity in new & opposites.keys()}
     for pair in sorted(pairs):
         titles = [named(item.title) for one in pair if isinstance(item := ledger.get(one), Knowledge)]
         yield f"{' and '.join(titles)} may contradict each other. Archive the wrong one, or replace it."

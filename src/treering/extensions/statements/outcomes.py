@@ -175,7 +175,7 @@ _FOR_KIND = re.compile(
     r"[^,;]*?\b(?!(?:the|this|that|these|those|my|your)\b)[a-z]+[^\Waius]s\b",
     re.IGNORECASE,
 )
-"""What a project does not do, or what is used in things of a kind: `in tests`."""
+"""Things that a project does not do, or uses in things of a kind: `in tests`."""
 _THERE = re.compile(r"\bthere\b", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\binstead\b|[,;–—] ?(?:but |rather |just )?use\b", re.IGNORECASE)
 _GENERAL = re.compile(rf"we\b|{_NOT} use\b|[^,;]*?\b(?:here|anywhere|[a-z]+[^\Waius]s)\b", re.IGNORECASE)

@@ -90,7 +90,7 @@ def is_certain(new: Statement, old: Statement) -> bool:
 
 
 def _without(one: Statement, kinds: Collection[ValueKind]) -> str:
-    """Return the text of a statement without its values of some kinds: long names would hide what is the same."""
+    """Return the text of a statement without values of some kinds: long names would hide common words."""
     text = one.text
     for value in one.values:
         text = text.replace(value.text, " ") if value.kind in kinds else text

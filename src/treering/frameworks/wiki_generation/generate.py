@@ -324,7 +324,7 @@ def lease_name(repository: WikiRepository) -> str:
 def stores_for(
     space: Space | None, memories: WikiGenerationStore | None
 ) -> Iterator[tuple[Space, WikiGenerationStore]]:
-    """Yield a space and the memories of agents, and close what was opened here afterwards.
+    """Yield a space and the memories of agents. Close them afterwards if they were opened here.
 
     Default: the configured space, and the memories in a given space, else the configured ones.
     """

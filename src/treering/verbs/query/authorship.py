@@ -9,7 +9,7 @@ AGENT_OF = "coding agent of "
 
 
 class Authorship:
-    """Distinguishes objects recorded in this copy of a space from those that a merge or sync brought."""
+    """Distinguishes objects recorded in this copy of a space from objects that a merge or sync brought."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = whole(ledger)

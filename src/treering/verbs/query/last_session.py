@@ -37,7 +37,7 @@ _MAX_SENTENCE_CHARS = 300
 def last_conversation(ledger: Ledger, scope: str, *, as_of: datetime | int | None, altered: Altered) -> Source | None:
     """Return the session with the newest message; if there are none, the conversation with the newest message.
 
-    Conversations have scopes of their own, below the one asked. Those that a sync brought are of other people.
+    Conversations have scopes of their own, below the one asked. Conversations that a sync brought are of other people.
     """
     where = And((Compare("kind", "eq", _KIND), Compare("status", "eq", "active")))
     selection = Selection(scope=scope, descend=True, types=("source",), where=where, as_of=as_of, newest=_NEWEST)

@@ -35,8 +35,8 @@ def erase_turns(
 def keep_edits(engine: Engine, ref: DiscussionRef, texts: Sequence[str], erased: Collection[str]) -> int:
     """Store the edits again if their version will be erased; return the number of added lines that are lost.
 
-    `texts` are those of the erased messages, which are deleted already. A line is lost if it contains all words of one
-    of them, or a word that no other message contains.
+    `texts`: the erased messages, which are deleted already. A line is lost if it contains all words of one of them,
+    or a word that no other message contains.
     """
     versions = Versions(engine, ref, "state_document")
     state, known = versions.state(), versions.all()
