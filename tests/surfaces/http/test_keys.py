@@ -220,7 +220,10 @@ def test_a_key_of_a_scope_works_there_and_below(shared):
 def test_the_name_of_a_space_is_that_of_its_file_whatever_it_is_called_by(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
-    names = {space_name(file_address(path)) for path in ("a.db", "./a.db", tmp_path / "a.db", "link/a.db")}
+    names = {
+        space_name(file_address(path), file_address(tmp_path / "keys.db"))
+        for path in ("a.db", "./a.db", tmp_path / "a.db", "link/a.db")
+    }
     assert names == {f"sqlite:{tmp_path.resolve() / 'a.db'}"}
 
 

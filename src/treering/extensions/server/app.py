@@ -17,7 +17,7 @@ from treering.extensions.server.contract import Route, document
 from treering.extensions.server.failures import answer_failures
 from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
-from treering.extensions.server.keys import GRANTED, space_name
+from treering.extensions.server.keys import GRANTED
 from treering.extensions.server.metrics import PATH as METRICS
 from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates
 from treering.extensions.server.recent_calls import RecentCalls
@@ -235,12 +235,12 @@ def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None
     """Open the keys of a server. Raises `NotFound` if there are none."""
     if serving.keys is None:
         return None
-    space = Settings.read().space_address(serving.space)
     return KeyRing(
         keys=open_access_keys(serving.keys, create=False),
         clock=SystemClock(),
-        space=space_name(space),
-        project=lambda project_id: space_name(further.address(project_id)) if further else "",
+        place=serving.keys,
+        space=Settings.read().space_address(serving.space),
+        project=lambda project_id: further.address(project_id) if further else None,
         files=serving.files is not None,
         urls=serving.urls,
     )

@@ -17,7 +17,6 @@ from starlette.types import Scope
 from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.failures import status_of
-from treering.extensions.server.keys import space_name
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.extensions.server.web.pages.ask import ask, mark
@@ -236,8 +235,7 @@ class _Pages:
         further = self._further
         if further is None:
             return []
-        ids = further.ids()
-        return [one for one in ids if space_name(further.address(one)) == caller.space] if caller.has_key else ids
+        return [one for one in further.ids() if caller.opens(further.address(one))]
 
     async def _made(
         self, request: Request, view: PageView, make: Callable[[], Response], *, writes: bool = False

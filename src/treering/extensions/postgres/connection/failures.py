@@ -72,8 +72,8 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
         (errors.InsufficientPrivilege,),
         Unavailable,
         "The database user lacks a permission at {place}: {error}.",
-        "Open the space once as the owner of the database, which makes the tables, and grant this user "
-        "USAGE on the schema treering and SELECT, INSERT, UPDATE, DELETE on its tables.",
+        "Open the space once as the owner of the database, which makes the tables, and run the output of "
+        "`treering postgres plan --writer ROLE` as the owner. Only the owner can create and revoke keys.",
     ),
     (
         (errors.ReadOnlySqlTransaction,),
