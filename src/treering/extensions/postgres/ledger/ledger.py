@@ -50,7 +50,7 @@ _SOURCES_AT = select_named(_STATE, "scope = %(scope)s AND origin = ANY(%(origins
 _SCOPES_BELOW = select_named(
     "scope", "scope >= %(start)s AND scope < %(end)s AND starts_with(scope, %(start)s) AND scope <> %(below)s"
 )
-_ASKED = ("status", "scope", "origin", "title")
+_ASKED = ("status", "scope", "origin", "title", "kind")
 
 
 class PostgresSnapshot(Snapshot):
