@@ -99,6 +99,7 @@ class Gate:
             if sent and method not in _SAFE and "origin" not in connection.headers:
                 raise Denied("A key in a cookie is accepted only for pages of this server.", hint="Send Authorization.")
         key = await self.check_key(sent)
+        connection.state.key_id = key.id  # for the log, also if the request is refused
         if route is None:
             raise NotFound(f"There is nothing at {path}.", hint="See GET /openapi.json for the API.")
         match, access = route

@@ -87,9 +87,15 @@ def create(
     Only its hash is stored, so the key cannot be shown again. Give it to one
     program or person, who sends it as `Authorization: Bearer trk_…`.
     """
+    from treering.core.scope import ROOT
     from treering.extensions.server.keys import expiry, make_key, space_name
     from treering.ports.stores import KeyLimits
 
+    if options.right == "admin" and options.scope != ROOT:
+        raise InvalidInput(
+            f"A key with the right admin is for the whole space, not for {options.scope}.",
+            hint="Omit --scope, or use --right review.",
+        )
     settings, clock = Settings.read(), SystemClock()
     space = _space_of(options, settings)
     place = _place_of(options.space, store, settings)
@@ -110,6 +116,8 @@ def create(
         line("Store it now: it is shown only once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_key_lines(key, clock.now()),
     ]
+    if options.project and space.is_file and not place.is_file:
+        lines.append(line("This project is a file. For a project in a database, give the --projects of the server."))
     answer(Access(as_json=store.as_json), {"key": shown, **_facts(key)}, lines)
 
 
@@ -134,7 +142,11 @@ def revoke(
         stored = _find(key, keys)
         keys.revoke(stored.id, at=now)
     revoked = replace(stored, revoked=stored.revoked or now)
-    message = f"Revoked {stored.name} ({stored.id}): it no longer works."
+    message = (
+        f"{stored.name} ({stored.id}) was already revoked on {_day(stored.revoked)}."
+        if stored.revoked
+        else f"Revoked {stored.name} ({stored.id}): it no longer works."
+    )
     answer(Access(as_json=store.as_json), _facts(revoked), [line(message)])
 
 
@@ -165,7 +177,8 @@ def _space_of(options: KeyFlags, settings: Settings) -> "Address":
             hint="Omit --space and --scope, or create a separate key for the space.",
         )
     for spaces_at in brought("spaces"):
-        return spaces_at(options.projects, settings).address(options.project)
+        address: Address = spaces_at(options.projects, settings).address(options.project)
+        return address
     raise InvalidInput("Projects are not available in this installation.", hint="Omit --project.")
 
 

@@ -33,7 +33,11 @@ def translated(place: str) -> Iterator[None]:
 def translation(place: str, error: psycopg.Error) -> TreeringError:
     """Return our error for an error of the driver."""
     kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
-    return kind(message.format(place=place, error=_first_line(error)), hint=hint)
+    translated_error = kind(message.format(place=place, error=_first_line(error)), hint=hint)
+    if kind is not InvalidInput:
+        public = message.format(place="the database", error="the log of this server has the reason")
+        translated_error.public_message = public[0].upper() + public[1:]
+    return translated_error
 
 
 def closed(place: str) -> TreeringError:
