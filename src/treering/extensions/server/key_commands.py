@@ -94,7 +94,7 @@ def create(
     if options.right == "admin" and options.scope != ROOT:
         raise InvalidInput(
             f"A key with the right admin is for the whole space, not for {options.scope}.",
-            hint="Omit --scope, or use --right review.",
+            hint="Omit --scope, or use --right write.",
         )
     settings, clock = Settings.read(), SystemClock()
     space = _space_of(options, settings)
