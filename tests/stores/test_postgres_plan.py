@@ -174,7 +174,7 @@ def test_missing_row_level_security_is_reported(server, space):
         owner.execute("ALTER TABLE treering.objects DISABLE ROW LEVEL SECURITY")
     kept = protection(server, name, "app")
     assert (kept.protected, kept.why_not) == (False, "may read a table whose row-level security was disabled")
-    with pytest.raises(errors.RaiseException, match="lifted"):
+    with pytest.raises(errors.RaiseException, match="disabled"):
         run_plan(server, *PLANS["roles"])
 
 
