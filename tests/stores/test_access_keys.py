@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.extensions.server.keys import holder_of, make_key, space_name
+from treering.extensions.server.keys import holder_of, make_key, opens, space_name
+from treering.extensions.server.serving import has_keys
 from treering.ports.stores import KeyLimits
 from treering.spaces.wiring import open_access_keys
 from treering.system.address import file_address, parse_address
@@ -168,9 +169,38 @@ def test_missing_keys_are_reported(tmp_path):
 
 
 def test_a_space_is_called_the_same_by_all_who_may_connect_to_it(tmp_path):
+    keys = file_address(tmp_path / "keys.db")
     called = {
-        space_name(parse_address(f"postgresql://{user}db/team?space=acme{more}", named=tmp_path))
+        space_name(parse_address(f"postgresql://{user}db/team?space=acme{more}", named=tmp_path), keys)
         for user in ("", "app@", "ada:secret@")
         for more in ("", "&sslmode=require", "&pool=4")
     }
     assert called == {"postgresql://db/team?space=acme"}
+
+
+@pytest.mark.parametrize("stored", ["space=acme", "postgresql://127.0.0.1:5432/team?space=acme"])
+def test_a_key_opens_its_space_at_every_address_of_the_database(stored, tmp_path):
+    for place in ("localhost/team", "ada@db:5432/restored", "/team?host=%2Ftmp"):
+        text = f"postgresql://{place}{'&' if '?' in place else '?'}space"
+        keys = parse_address(f"{text}=other", named=tmp_path)
+        assert opens(stored, parse_address(f"{text}=acme", named=tmp_path), keys)
+        assert not opens(stored, keys, keys)
+
+
+def test_a_key_of_another_database_opens_only_that_database(tmp_path):
+    own, other = (parse_address(f"postgresql://{host}/team?space=acme", named=tmp_path) for host in ("db", "other"))
+    stored = space_name(other, own)
+    assert opens(stored, other, own)
+    assert not opens(stored, own, own)
+    assert opens("postgresql://other/team?space=acme", other, own)  # as earlier versions stored it
+    assert not opens(space_name(own, own), other, own)
+
+
+def test_a_database_with_a_key_for_the_space_is_never_served_without_keys(server, database, tmp_path):
+    space = parse_address(server.url(database, space="acme"), named=tmp_path)
+    elsewhere = parse_address("postgresql://127.0.0.1:54391/team?space=acme", named=tmp_path)
+    for place in (space, file_address(tmp_path / "keys.db")):
+        with closing(open_access_keys(place, create=True)) as keys:
+            keys.add(make_key("ci", space=str(elsewhere), clock=SystemClock())[1])
+        assert has_keys(space, place)
+        assert not has_keys(replace(space, options=(*space.options[:-1], ("space", "other"))), place)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,12 @@ from psycopg import errors
 
 import postgres_server
 import treering
+from treering.core.errors import Unavailable
 from treering.extensions.postgres.connection.schema import PARTITIONS, TABLES
+from treering.extensions.server.keys import holder_of, make_key, space_name
+from treering.spaces.wiring import open_access_keys
+from treering.system.address import parse_address
+from treering.system.machine import SystemClock
 from treering.testing.builders import Builder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
 from treering.verbs.query.space_status import STATUS
@@ -89,6 +95,18 @@ def test_a_role_with_the_printed_rights_writes_and_one_that_reads_cannot(server,
     with closing(treering.open_ledger(server.url(user="app", space=name))) as ledger:
         ledger.commit(make.patch(make.node("Two")))
         assert ledger.verify().seq == 2
+    address = parse_address(server.url(space=name), named=server.folder)
+    shown, key = make_key("ci", space=space_name(address, address), clock=SystemClock())
+    with closing(open_access_keys(address, create=True)) as keys:
+        keys.add(key)
+    with closing(open_access_keys(replace(address, user="app"), create=False)) as keys:
+        assert holder_of(shown, keys, clock=SystemClock()) == key
+        with pytest.raises(Unavailable, match="permission") as refused:
+            keys.revoke(key.id, at=SystemClock().now())
+    assert "treering postgres plan --writer" in refused.value.hint
+    kept = protection(server, name, "app")
+    assert (kept.protected, kept.why_not) == (True, "")
+    run_plan(server, *PLANS["roles"])
     with psycopg.connect(server.url("tests", "report"), autocommit=True) as reading:
         reading.execute("SET treering.space_name = ''")
         assert reading.execute("SELECT count(*) FROM treering.objects").fetchone() == (0,)
@@ -156,7 +174,7 @@ def test_missing_row_level_security_is_reported(server, space):
         owner.execute("ALTER TABLE treering.objects DISABLE ROW LEVEL SECURITY")
     kept = protection(server, name, "app")
     assert (kept.protected, kept.why_not) == (False, "may read a table whose row-level security was disabled")
-    with pytest.raises(errors.RaiseException, match="lifted"):
+    with pytest.raises(errors.RaiseException, match="disabled"):
         run_plan(server, *PLANS["roles"])
 
 

@@ -530,3 +530,11 @@ def test_evidence_is_read_without_the_rest_of_its_source(server, monkeypatch):
         with sent_by(monkeypatch) as sent:
             ledger.commit(make.patch(fact))
     assert not [one for one in sent.statements if "s.source_id = ANY" in one]
+
+
+@pytest.mark.parametrize("where", [Compare("kind", "eq", "conversation"), Compare("metadata.owner", "eq", "Ada")])
+def test_a_search_for_the_newest_object_reads_more_candidates_at_a_time(filled, monkeypatch, where):
+    ledger, *_ = filled
+    with sent_by(monkeypatch) as sent:
+        assert list(ledger.select(Selection(types=("source",), where=where, newest=1))) == []
+    assert len(sent.trips) <= 30

@@ -105,3 +105,15 @@ def test_a_key_that_is_pasted_into_a_text_is_redacted(stage):
     stage.done("init")
     stage.done("ingest", "-", "--title", "Note", stdin=f"The key of ci is {key} for now.")
     assert key not in json.dumps(stage.json("query", "--mode", "search", "key of ci"))
+
+
+def test_an_admin_key_for_a_scope_is_refused(stage):
+    refused = stage.run("key", "create", "ops", "--right", "admin", "--scope", "/web")
+    assert refused.code == 2
+    assert "whole space" in refused.err
+
+
+def test_a_second_revocation_reports_the_first(stage):
+    stage.done("key", "create", "ci")
+    stage.done("key", "revoke", "ci")
+    assert "already revoked" in stage.done("key", "revoke", "ci").out

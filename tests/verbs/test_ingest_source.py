@@ -157,7 +157,7 @@ def test_metadata_and_time_of_capture_are_kept(desk):
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        ({"text": ""}, "either text or messages"),
+        ({"text": ""}, "neither text nor messages"),
         ({"text": "x", "messages": [{"content": "y"}]}, "either text or messages"),
         ({"text": "x" * 2_000_001}, "exceed the limit"),
         ({"text": "x", "metadata": {"share": float("nan")}}, "JSON cannot represent"),

@@ -28,6 +28,8 @@ class TreeringError(Exception):
     """The root of all errors that Treering raises on purpose."""
 
     code = "error"
+    public_message: str = ""
+    """The message for callers on other machines, if `message` contains the location of a database."""
 
     def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
         # The message may quote input of any length.

@@ -439,11 +439,20 @@ class CallerModel(BaseModel):
         __init__.__pydantic_base_init__ = True
 
 
+UNKNOWN_FIELD = "unknown field"
+_PROBLEMS = {
+    "extra_forbidden": UNKNOWN_FIELD,
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
+}
+
+
 def _problem(item: ErrorDetails) -> str:
-    """Describe the problem with a field: bounds in our words, everything else in Pydantic's."""
+    """Describe the problem with a field, by default in Pydantic's words."""
     bounds = item.get("ctx", {})
     if item["type"] == "string_too_short" and bounds.get("min_length") == 1:
         return "it is empty"
+    if item["type"] in _PROBLEMS:
+        return _PROBLEMS[item["type"]]
     return next(
         (f"must be {bound} {bounds[name]}" for name, bound in _BOUNDS.items() if name in bounds),
         item["msg"].removeprefix("Value error, "),

@@ -444,6 +444,10 @@ class Ledger(Protocol):
         """
         ...
 
+    def out_of_reach(self) -> tuple[str, ...]:
+        """Describe copies of erased data that only an administrator of the store can remove."""
+        ...
+
     def close(self) -> None:
         """Release files and connections."""
         ...

@@ -151,7 +151,7 @@ class AccessKey:
     digest: bytes
     """The SHA-256 of the secret."""
     space: str
-    """The space it opens, as `extensions.server.keys.space_name` writes it. A project is a space, too."""
+    """The space it opens, as written by `extensions.server.keys.space_name`. A project is a space, too."""
     scope: str = ROOT
     """The scope of the key: it sees and changes this scope and the scopes below, and no others."""
     right: KeyRight = "read"

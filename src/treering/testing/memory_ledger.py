@@ -363,6 +363,10 @@ class MemoryLedger(LedgerWrites):
         """Do nothing: memory retains no traces of erased objects."""
         return ()
 
+    def out_of_reach(self) -> tuple[str, ...]:
+        """Return nothing: memory has no other copies."""
+        return ()
+
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 

@@ -266,6 +266,10 @@ class ScopedLedger:
         """Overwrite and release erased content in files; return descriptions of what is not overwritten yet."""
         return self.whole.compact()
 
+    def out_of_reach(self) -> tuple[str, ...]:
+        """Describe copies of erased data that only an administrator can remove."""
+        return self.whole.out_of_reach()
+
     def close(self) -> None:
         """Release files and connections."""
         self.whole.close()

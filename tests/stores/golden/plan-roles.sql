@@ -15,7 +15,7 @@ DO $treering$ DECLARE exempt text; BEGIN
   ) THEN 'owns tables of Treering, or is a member of their owner, and may lift row-level security'
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
-      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
+      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,access_keys,servers,placements,membership}')
       AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'app');
@@ -34,6 +34,18 @@ DO $treering$ DECLARE one regclass; BEGIN
   LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %I', one, 'app'); END LOOP;
 END $treering$;
 
+-- A server with access keys reads them and records their use. Only the owner of the tables makes and revokes keys.
+CREATE SCHEMA IF NOT EXISTS treering;
+CREATE TABLE IF NOT EXISTS treering.access_keys(
+  id text COLLATE "C" PRIMARY KEY, name text COLLATE "C" NOT NULL, digest bytea NOT NULL, space text COLLATE "C" NOT NULL, scope text COLLATE "C" NOT NULL,
+  granted text COLLATE "C" NOT NULL, channel text COLLATE "C" NOT NULL, created text COLLATE "C" NOT NULL, expires text COLLATE "C", revoked text COLLATE "C",
+  used text COLLATE "C", per_minute bigint, at_once bigint, max_body bigint
+);
+ALTER TABLE treering.access_keys ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF NOT EXISTS at_once bigint,
+  ADD COLUMN IF NOT EXISTS max_body bigint;
+CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON treering.access_keys(name) WHERE revoked IS NULL;
+GRANT SELECT, UPDATE (used) ON treering.access_keys TO "app";
+
 -- A role that only reads. Row-level security holds it to the space it has opened; a role that it does not
 -- hold is refused here: superusers, the owner of the tables, and their members are for administration.
 DO $treering$ DECLARE exempt text; BEGIN
@@ -48,7 +60,7 @@ DO $treering$ DECLARE exempt text; BEGIN
   ) THEN 'owns tables of Treering, or is a member of their owner, and may lift row-level security'
   WHEN EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treering'
-      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,servers,placements,membership}')
+      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{migrations,access_keys,servers,placements,membership}')
       AND NOT c.relrowsecurity AND has_table_privilege(r.oid, c.oid, 'SELECT')
   ) THEN 'may read a table whose row-level security was disabled'
   ELSE '' END FROM pg_roles r WHERE r.rolname = 'report');

@@ -26,11 +26,17 @@ class Guarded:
     keys: AccessKeys
     folder: Path
 
+    @property
+    def place(self):
+        return file_address(self.folder / "keys.db")
+
     def key(self, right="read", *, space="space.db", project="", **options) -> str:
         """Make a key of the server's space, of another one, or of a project."""
         file = self.folder / "projects" / f"{project}.db" if project else self.folder / space
         name = options.pop("name", f"key {len(self.keys.all())}")
-        shown, key = make_key(name, right=right, space=space_name(file_address(file)), clock=SystemClock(), **options)
+        shown, key = make_key(
+            name, right=right, space=space_name(file_address(file), self.place), clock=SystemClock(), **options
+        )
         self.keys.add(key)
         return shown
 
@@ -40,7 +46,10 @@ class Guarded:
         revoked = self.key("admin")
         self.keys.revoke(revoked.split("_")[1], at=datetime.now(UTC))
         expired, kept = make_key(
-            "expired", right="admin", space=space_name(file_address(self.folder / "space.db")), clock=SystemClock()
+            "expired",
+            right="admin",
+            space=space_name(file_address(self.folder / "space.db"), self.place),
+            clock=SystemClock(),
         )
         self.keys.add(replace(kept, expires=datetime.now(UTC) - timedelta(seconds=1)))
         return {

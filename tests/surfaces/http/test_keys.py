@@ -220,7 +220,10 @@ def test_a_key_of_a_scope_works_there_and_below(shared):
 def test_the_name_of_a_space_is_that_of_its_file_whatever_it_is_called_by(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
-    names = {space_name(file_address(path)) for path in ("a.db", "./a.db", tmp_path / "a.db", "link/a.db")}
+    names = {
+        space_name(file_address(path), file_address(tmp_path / "keys.db"))
+        for path in ("a.db", "./a.db", tmp_path / "a.db", "link/a.db")
+    }
     assert names == {f"sqlite:{tmp_path.resolve() / 'a.db'}"}
 
 
@@ -259,3 +262,14 @@ def test_a_server_without_keys_ignores_no_key_that_is_sent_to_it(tmp_path, path)
         )
         assert told.status_code == 404  # there is no space yet
         assert client.get("/health", headers={"X-Treering-Key": "trk_"}).status_code == 200
+
+
+def test_a_refused_key_of_another_space_is_logged(tmp_path, caplog):
+    caplog.set_level("INFO", "treering.requests")
+    with guarded(tmp_path) as server:
+        other = server.key("read", space="other.db")
+        assert server.verb(other, "query", mode="search", input={"text": "lamp"}).status_code == 403
+        server.ask(server.key(), "GET", "/web/discussions")
+    refused, page = (record.request for record in caplog.records if hasattr(record, "request"))
+    assert refused.key == other.split("_")[1]
+    assert page.route == "/web/discussions"

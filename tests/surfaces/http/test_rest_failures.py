@@ -271,3 +271,14 @@ def test_an_answer_to_a_wrong_body_is_short_however_much_of_it_is_wrong(client):
 @pytest.mark.parametrize("body", [{"mode": ["x"] * 200_001}, {"input": {f"k{n}": n for n in range(200_001)}}])
 def test_a_body_of_very_many_values_is_refused_as_a_whole(client, body):
     assert refused(client.post("/v1/wiki/query", json=body), 422, "invalid_input")["details"] == {"most": 200_000}
+
+
+def test_wrong_bodies_are_described_without_words_of_a_library(client):
+    shape = refused(client.post("/v1/wiki/query", json=[1]), 422, "invalid_input")
+    unknown = refused(client.post("/v1/wiki/query", json={"mode": "search", "texts": 1}), 422, "invalid_input")
+    note = {"mode": "source", "input": {"items": [{"text": ""}]}}
+    empty = client.post("/v1/wiki/ingest", json=note).json()["items"][0]
+
+    assert "must be an object" in shape["message"]
+    assert "texts: unknown field" in unknown["message"]
+    assert "neither text nor messages" in str(empty)

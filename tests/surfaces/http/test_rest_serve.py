@@ -232,7 +232,7 @@ def test_server_warns_without_a_space_or_its_key(started, tmp_path, monkeypatch)
 def test_space_has_keys_until_they_are_revoked(tmp_path):
     space, place = file_address(tmp_path / "a.db"), file_address(tmp_path / "keys.db")
     keys = open_access_keys(place, create=True)
-    _, key = make_key("ci", space=space_name(space), clock=SystemClock())
+    _, key = make_key("ci", space=space_name(space, place), clock=SystemClock())
     keys.add(replace(key, expires=datetime.now(UTC) - timedelta(days=1)))
 
     assert has_keys(space, place)

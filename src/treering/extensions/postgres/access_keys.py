@@ -15,10 +15,11 @@ from treering.ports.stores import AccessKey
 from treering.stores.rows.access_keys import COLUMNS, key_of, row_of, taken_name
 from treering.system.address import SPACE, Address
 
-_TABLE = f"{SCHEMA}.access_keys"
+TABLE = "access_keys"
+_TABLE = f"{SCHEMA}.{TABLE}"
 _TEXT = 'text COLLATE "C"'
-# A separate table, created with the first key. It belongs to no space and to no version of the schema.
-_MADE = f"""
+# A separate table, created with the first key or by a plan. It belongs to no space and no version of the schema.
+MADE = f"""
 CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS {_TABLE}(
   id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, digest bytea NOT NULL, space {_TEXT} NOT NULL, scope {_TEXT} NOT NULL,
@@ -111,4 +112,4 @@ def _is_made(connection: PreparingConnection) -> bool:
 
 def _make(connection: PreparingConnection) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    connection.execute(_MADE)
+    connection.execute(MADE)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from psycopg.sql import Identifier
 
 from treering.core.errors import InvalidInput
+from treering.extensions.postgres.access_keys import MADE
+from treering.extensions.postgres.access_keys import TABLE as ACCESS_KEYS
 from treering.extensions.postgres.connection.schema import PARTITIONS, SCHEMA, TABLES, UNUSED_TABLES
 
 _NAMES = "space_names"
 _STEPS = "migrations"
-_OPEN = ",".join((_STEPS, *UNUSED_TABLES))
+_OPEN = ",".join((_STEPS, ACCESS_KEYS, *UNUSED_TABLES))
 """Tables that belong to no space."""
 _SHARDS = 16
 
@@ -41,6 +43,7 @@ def plan_of(wanted: Wanted) -> str:
         parts.append(_on_disks(wanted.tablespaces))
     if wanted.writer:
         parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", wanted))
+        parts.append(_KEYS.format(made=MADE.strip(), table=f"{SCHEMA}.{ACCESS_KEYS}", name=_quoted(wanted.writer)))
     if wanted.reader:
         parts.append(_granted(wanted.reader, "only reads", "SELECT", wanted))
     return "\n\n".join(parts) + "\n"
@@ -85,6 +88,11 @@ def _granted(role: str, does: str, rights: str, wanted: Wanted) -> str:
         )
     )
 
+
+_KEYS = """\
+-- A server with access keys reads them and records their use. Only the owner of the tables makes and revokes keys.
+{made}
+GRANT SELECT, UPDATE (used) ON {table} TO {name};"""
 
 _ON_PARTITIONS = """\
 -- Statements about a space name its partitions. Without these rights they name the tables, which costs the server more.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, fail_after
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 
@@ -14,10 +14,10 @@ from treering.core.errors import TreeringError, Unavailable
 from treering.extensions.server import jobs, limits, pages, uploads, verb_routes
 from treering.extensions.server.callers import Bounds, Caller, RouteAccess
 from treering.extensions.server.contract import Route, document
-from treering.extensions.server.failures import answer_failures
+from treering.extensions.server.failures import answer_failures, for_caller
 from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
-from treering.extensions.server.keys import GRANTED, space_name
+from treering.extensions.server.keys import GRANTED
 from treering.extensions.server.metrics import PATH as METRICS
 from treering.extensions.server.metrics import Metrics, RequestObserver, RouteTemplates
 from treering.extensions.server.recent_calls import RecentCalls
@@ -45,6 +45,7 @@ from treering.version import __version__
 
 _HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
 _CONTRACT = "/openapi.json"
+_READY_SECONDS = 5
 _ANYBODY = RouteAccess("anybody", READS, whole_space=False)
 _ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
 
@@ -235,12 +236,12 @@ def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None
     """Open the keys of a server. Raises `NotFound` if there are none."""
     if serving.keys is None:
         return None
-    space = Settings.read().space_address(serving.space)
     return KeyRing(
         keys=open_access_keys(serving.keys, create=False),
         clock=SystemClock(),
-        space=space_name(space),
-        project=lambda project_id: space_name(further.address(project_id)) if further else "",
+        place=serving.keys,
+        space=Settings.read().space_address(serving.space),
+        project=lambda project_id: further.address(project_id) if further else None,
         files=serving.files is not None,
         urls=serving.urls,
     )
@@ -255,9 +256,15 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
 
     async def ready() -> Response:
         try:
-            there = space.is_open or await run_sync(space.check, limiter=thread)
+            with fail_after(_READY_SECONDS):
+                there = await run_sync(space.is_readable, limiter=thread, abandon_on_cancel=True)
         except TreeringError as error:
-            raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
+            shown = for_caller(error)
+            raise Unavailable(shown.message, hint=shown.hint, details=shown.as_dict()) from error
+        except TimeoutError as error:
+            raise Unavailable(
+                f"The space did not answer within {_READY_SECONDS} s.", hint="Try again later."
+            ) from error
         return _answer(Readiness(space="open" if there else "new"))
 
     up, usable = "Report whether the server is up.", "Report whether the space is available."

@@ -1,5 +1,6 @@
 """Callers, the access that routes require, and the limits of requests."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,6 +11,7 @@ from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within
 from treering.extensions.server import limits
 from treering.ports.stores import KeyLimits
+from treering.system.address import Address
 from treering.verbs.envelope import Rights
 
 Reach = Literal["anybody", "any key", "space", "project"]
@@ -43,8 +45,8 @@ class Caller:
     """The limits of its key, if there are any."""
     name: str = ""
     """The name of its key."""
-    space: str = ""
-    """The name of the space that its key opens."""
+    opens: Callable[[Address], bool] = lambda _: True
+    """Returns whether it may use the space at an address."""
 
     @property
     def has_key(self) -> bool:

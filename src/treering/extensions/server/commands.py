@@ -185,14 +185,16 @@ def serve(
 
 
 def _report_start(place: str, *, space: "Address", keys: "Address | None") -> None:
-    from treering.extensions.server.keys import space_name
+    from treering.extensions.server.keys import opens, space_name
     from treering.extensions.server.serving import has_keys
 
     say(f"Treering listens on {place}")
     if keys is not None:
         say(f"Requests need a key stored in {keys.file or keys}.")
-        if not has_keys(space, keys):  # those stored may be for projects, which this server opens as well
-            tell(f"Warning: no key opens {space_name(space)}. Make one with `treering key create NAME --space …`.")
+        if not has_keys(space, keys, opens):  # those stored may be for projects, which this server opens as well
+            tell(
+                f"Warning: no key opens {space_name(space, keys)}. Make one with `treering key create NAME --space …`."
+            )
     if space.file is not None and not space.file.exists():
         tell(f"Warning: there is no space at {space.file} yet. The first write creates it; until then, reads fail.")
 

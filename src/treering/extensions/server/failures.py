@@ -1,5 +1,6 @@
 """The form of the server's errors: one structure, and an HTTP status that programs can rely on."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +28,7 @@ OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
 REQUEST_ID = "X-Request-Id"
 """Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
 
+_LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = "1"
 _PATH_SIMILARITY = 0.75
 """The minimum similarity of a suggested path; below it, similarity is chance, because paths share their beginnings."""
@@ -105,11 +107,19 @@ def status_of(error: TreeringError) -> HTTPStatus:
     return next((STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+def for_caller(error: TreeringError) -> TreeringError:
+    """Return an error without the location of the database; the full message is logged."""
+    if not error.public_message:
+        return error
+    _LOG.warning(error.message)
+    return type(error)(error.public_message, hint=error.hint, details=error.details)
+
+
 def failure_response(error: TreeringError, *, path: str) -> Response:
     """Return the response for an error of Treering, in the format of the path."""
     status = status_of(error)
     headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return _response(path, status, Failure(**error.as_dict()), headers)
+    return _response(path, status, Failure(**for_caller(error).as_dict()), headers)
 
 
 def refusal_response(refusal: Refusal, *, path: str) -> Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
@@ -18,10 +19,11 @@ from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.extensions.server.callers import Caller, RouteAccess
 from treering.extensions.server.failures import Refusal, content_type, mislabeled
-from treering.extensions.server.keys import GRANTED, KEY_PREFIX, holder_of, is_key, rights_of
+from treering.extensions.server.keys import GRANTED, KEY_PREFIX, holder_of, is_key, opens, rights_of
 from treering.extensions.server.web.view import HEADERS, respond_alone
 from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys
+from treering.system.address import Address
 from treering.verbs.envelope import READS, Rights, require
 
 KEY_HEADER = "X-Treering-Key"
@@ -46,14 +48,19 @@ class KeyRing:
 
     keys: AccessKeys
     clock: Clock
-    space: str
-    """The name of the server's space, as keys have it."""
-    project: Callable[[str], str]
-    """Returns the name of a project's space by its id. Raises `InvalidInput` for an invalid id."""
+    place: Address
+    """The location of the keys."""
+    space: Address
+    project: Callable[[str], Address | None]
+    """Returns the address of a project by its id. Raises `InvalidInput` for an invalid id."""
     files: bool
     """Whether writers may ingest files."""
     urls: bool = False
     """Whether writers may ingest web pages."""
+
+    def opens(self, key: AccessKey, space: Address) -> bool:
+        """Return whether a key opens a space."""
+        return opens(key.space, space, self.place)
 
 
 class Gate:
@@ -92,6 +99,7 @@ class Gate:
             if sent and method not in _SAFE and "origin" not in connection.headers:
                 raise Denied("A key in a cookie is accepted only for pages of this server.", hint="Send Authorization.")
         key = await self.check_key(sent)
+        connection.state.key_id = key.id  # for the log, also if the request is refused
         if route is None:
             raise NotFound(f"There is nothing at {path}.", hint="See GET /openapi.json for the API.")
         match, access = route
@@ -107,7 +115,7 @@ class Gate:
 
     def opens_own_space(self, key: AccessKey) -> bool:
         """Return whether a key is for the server's own space rather than for a project."""
-        return self._ring is not None and key.space == self._ring.space
+        return self._ring is not None and self._ring.opens(key, self._ring.space)
 
     async def check_key(self, sent: str) -> AccessKey:
         """Return the sent key. Raises `Refusal` if it opens nothing, `InvalidInput` on a server without keys."""
@@ -167,12 +175,13 @@ def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], r
     """Raise `Denied` for a key of another space."""
     match access.reach:
         case "space":
-            opens = key.space == ring.space
+            is_opened = ring.opens(key, ring.space)
         case "project":
-            opens = key.space == _project_space(path["project_id"], ring)
+            project = _project_space(path["project_id"], ring)
+            is_opened = project is not None and ring.opens(key, project)
         case _:
-            opens = True
-    if not opens:
+            is_opened = True
+    if not is_opened:
         raise Denied(f"The key {key.name!r} is for another space.", hint="Use a key of this space or this project.")
 
 
@@ -189,7 +198,7 @@ def _check_right(path: str, needs: Rights, key: AccessKey, caller: Caller) -> No
     require(path, needs, granted=caller.granted)
 
 
-def _project_space(project_id: str, ring: KeyRing) -> str | None:
+def _project_space(project_id: str, ring: KeyRing) -> Address | None:
     try:
         return ring.project(project_id)
     except InvalidInput:
@@ -203,7 +212,7 @@ def _caller(key: AccessKey, ring: KeyRing) -> Caller:
         key.scope,
         key=key.id,
         name=key.name,
-        space=key.space,
+        opens=partial(ring.opens, key),
         limits=key.limits,
     )
 

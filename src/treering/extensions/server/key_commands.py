@@ -18,6 +18,7 @@ from treering.system.settings import Settings
 
 if TYPE_CHECKING:
     from treering.ports.stores import AccessKey, AccessKeys, KeyLimits
+    from treering.system.address import Address
 
 Space = Annotated[str, Option("--space", metavar="ADDRESS", help="The space it opens; as in every command.")]
 
@@ -86,13 +87,21 @@ def create(
     Only its hash is stored, so the key cannot be shown again. Give it to one
     program or person, who sends it as `Authorization: Bearer trk_…`.
     """
-    from treering.extensions.server.keys import expiry, make_key
+    from treering.core.scope import ROOT
+    from treering.extensions.server.keys import expiry, make_key, space_name
     from treering.ports.stores import KeyLimits
 
+    if options.right == "admin" and options.scope != ROOT:
+        raise InvalidInput(
+            f"A key with the right admin is for the whole space, not for {options.scope}.",
+            hint="Omit --scope, or use --right write.",
+        )
     settings, clock = Settings.read(), SystemClock()
+    space = _space_of(options, settings)
+    place = _place_of(options.space, store, settings)
     shown, key = make_key(
         name,
-        space=_space_of(options, settings),
+        space=space_name(space, place),
         clock=clock,
         scope=options.scope,
         right=options.right,
@@ -107,17 +116,19 @@ def create(
         line("Store it now: it is shown only once. Programs send it as 'Authorization: Bearer trk_…'."),
         *_key_lines(key, clock.now()),
     ]
+    if options.project and space.is_file and not place.is_file:
+        lines.append(line("This project is a file. For a project in a database, give the --projects of the server."))
     answer(Access(as_json=store.as_json), {"key": shown, **_facts(key)}, lines)
 
 
 def list_(store: KeyStoreFlags, space: Space = "") -> None:
     """List keys with their rights, expiry and last use; with --space, only the keys of that space."""
-    from treering.extensions.server.keys import space_name
+    from treering.extensions.server.keys import opens
 
-    now = SystemClock().now()
-    only = space_name(Settings.read().space_address(space)) if space else ""
+    now, settings = SystemClock().now(), Settings.read()
+    only, place = settings.space_address(space or None), _place_of(space, store, settings)
     with _open_keys(space, store, create=False) as keys:
-        stored = [key for key in keys.all() if not only or key.space == only]
+        stored = [key for key in keys.all() if not space or opens(key.space, only, place)]
     lines = [one for key in stored for one in _key_lines(key, now)] or [line("There are no keys yet.")]
     answer(Access(as_json=store.as_json), {"keys": [_facts(key) for key in stored]}, lines)
 
@@ -131,7 +142,11 @@ def revoke(
         stored = _find(key, keys)
         keys.revoke(stored.id, at=now)
     revoked = replace(stored, revoked=stored.revoked or now)
-    message = f"Revoked {stored.name} ({stored.id}): it no longer works."
+    message = (
+        f"{stored.name} ({stored.id}) was already revoked on {_day(stored.revoked)}."
+        if stored.revoked
+        else f"Revoked {stored.name} ({stored.id}): it no longer works."
+    )
     answer(Access(as_json=store.as_json), _facts(revoked), [line(message)])
 
 
@@ -139,29 +154,31 @@ def revoke(
 def _open_keys(space: str, store: KeyStoreFlags, *, create: bool) -> "Iterator[AccessKeys]":
     from treering.spaces.wiring import open_access_keys
 
-    settings = Settings.read()
-    address = settings.keys_address(store.keys or None, space=settings.space_address(space or None))
-    keys = open_access_keys(address, create=create)
+    keys = open_access_keys(_place_of(space, store, Settings.read()), create=create)
     try:
         yield keys
     finally:
         keys.close()
 
 
-def _space_of(options: KeyFlags, settings: Settings) -> str:
+def _place_of(space: str, store: KeyStoreFlags, settings: Settings) -> "Address":
+    return settings.keys_address(store.keys or None, space=settings.space_address(space or None))
+
+
+def _space_of(options: KeyFlags, settings: Settings) -> "Address":
     """Return the space that a key opens. Raises `InvalidInput` if both a project and a space or scope are given."""
     from treering.core.scope import ROOT
-    from treering.extensions.server.keys import space_name
 
     if not options.project:
-        return space_name(settings.space_address(options.space or None))
+        return settings.space_address(options.space or None)
     if options.space or options.scope != ROOT:
         raise InvalidInput(
             "A key of a project opens that whole project and nothing else.",
             hint="Omit --space and --scope, or create a separate key for the space.",
         )
     for spaces_at in brought("spaces"):
-        return space_name(spaces_at(options.projects, settings).address(options.project))
+        address: Address = spaces_at(options.projects, settings).address(options.project)
+        return address
     raise InvalidInput("Projects are not available in this installation.", hint="Omit --project.")
 
 

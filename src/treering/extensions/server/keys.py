@@ -12,6 +12,7 @@ from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Channel
@@ -35,14 +36,51 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _USE_IS_KEPT_EVERY = timedelta(minutes=1)
+_AT = " at "
 
 
-def space_name(address: Address) -> str:
-    """Write which space an address means, the same for all who may connect to it: without users and passwords."""
+def space_name(address: Address, keys: Address) -> str:
+    """Write which space a key at `keys` opens, the same for every user and every way to connect.
+
+    A space in the database of its keys is identified by its name there: the host may change, and a copy of the database
+    contains the same keys.
+    """
     if address.file is not None:
         return f"{address.scheme}:{address.file.resolve()}"
     if address.in_memory:
         return str(address)
+    if _database(address) == _database(keys):
+        return _named(address)
+    # In another database, whose address a name alone does not identify. Earlier versions wrote the whole address.
+    return _whole(address) if keys.is_file else f"{_named(address)}{_AT}{address.scheme}://{address.place}"
+
+
+def opens(stored: str, address: Address, keys: Address) -> bool:
+    """Return whether a key at `keys` that stores a space (`AccessKey.space`) opens the space at an address."""
+    if stored == space_name(address, keys):
+        return True
+    if _database(address) == _database(keys):
+        return _AT not in stored and may_open(stored, address, keys)
+    return not address.is_file and stored == _whole(address)
+
+
+def may_open(stored: str, address: Address, keys: Address) -> bool:
+    """Return whether a key may be for the space at an address, which can be written in several ways."""
+    if address.is_file:
+        return stored == space_name(address, keys)
+    of_server = stored.startswith((f"{SPACE}=", f"{address.scheme}://"))
+    return of_server and stored.rpartition("?")[2].partition(_AT)[0] == _named(address)
+
+
+def _database(address: Address) -> tuple[str, str, str | None]:
+    return (address.scheme, address.place, dict(address.options).get("host"))
+
+
+def _named(address: Address) -> str:
+    return urlencode([option for option in address.options if option[0] == SPACE])
+
+
+def _whole(address: Address) -> str:
     options = tuple(option for option in address.options if option[0] == SPACE)
     return str(replace(address, user="", password="", options=options))
 

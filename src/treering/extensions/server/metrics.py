@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.routing import BaseRoute, Route, compile_path
+from starlette.routing import BaseRoute, Mount, Route, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treering.core.errors import TreeringError
@@ -122,11 +122,21 @@ class RouteTemplates:
     """Finds the template of a path: `/web/objects/{id}` for all objects."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._templates = [(compile_path(one.path)[0], one.path) for one in routes if isinstance(one, Route)]
+        self._templates = [(compile_path(path)[0], path) for path in _paths_of(routes)]
 
     def of(self, path: str) -> str:
         """Return the template of a path; of an unknown one, a word."""
         return next((template for match, template in self._templates if match.match(path)), _ELSE)
+
+
+def _paths_of(routes: Iterable[BaseRoute], below: str = "") -> Iterator[str]:
+    for one in routes:
+        if isinstance(one, Route):
+            yield f"{below}{one.path}"
+        elif isinstance(one, Mount):
+            yield from (
+                _paths_of(one.routes, f"{below}{one.path}") if one.routes else [f"{below}{one.path}/{{path:path}}"]
+            )
 
 
 class RequestObserver:
@@ -178,7 +188,7 @@ class RequestObserver:
             route=route,
             status=status,
             ms=round(seconds * 1_000, 1),
-            key=caller.key if caller else "",
+            key=caller.key if caller else state.get("key_id", ""),
             request_id=state["request_id"],
         )
         _LOG.info("request", extra={"request": fields})

@@ -16,8 +16,7 @@ from starlette.types import Scope
 
 from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
-from treering.extensions.server.failures import status_of
-from treering.extensions.server.keys import space_name
+from treering.extensions.server.failures import for_caller, status_of
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.extensions.server.web.pages.ask import ask, mark
@@ -166,7 +165,7 @@ class _Pages:
                 preparing.key, preparing.work, seconds=self._context.bounds.work_seconds, patience=_PATIENCE
             )
         except TreeringError as error:
-            return error_page(error, view, status=status_of(error))
+            return error_page(for_caller(error), view, status=status_of(error))
         if under_way is None:
             return await self._made(request, view, lambda: respond(self._shown(page.show, view), view))
         progress = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
@@ -185,7 +184,7 @@ class _Pages:
             try:
                 fields = await read_form(request, token=self._token)
             except TreeringError as error:
-                return error_page(error, view, status=status_of(error))
+                return error_page(for_caller(error), view, status=status_of(error))
             view = self._view(request, fields)
             return await self._made(request, view, lambda: respond(function(view), view), writes=True)
 
@@ -196,7 +195,7 @@ class _Pages:
         view = self._view(request, {})
         if self._streams >= _MOST_STREAMS:
             error = Unavailable("Too many pages are already watching.", hint="Close one of them, or reload this page.")
-            return error_page(error, view, status=status_of(error))
+            return error_page(for_caller(error), view, status=status_of(error))
 
         async def look(place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
             await self._admit(request)
@@ -236,8 +235,7 @@ class _Pages:
         further = self._further
         if further is None:
             return []
-        ids = further.ids()
-        return [one for one in ids if space_name(further.address(one)) == caller.space] if caller.has_key else ids
+        return [one for one in further.ids() if caller.opens(further.address(one))]
 
     async def _made(
         self, request: Request, view: PageView, make: Callable[[], Response], *, writes: bool = False
@@ -245,7 +243,7 @@ class _Pages:
         try:
             return await self._context.run(request, make, writes=writes)
         except TreeringError as error:
-            return error_page(error, view, status=status_of(error))
+            return error_page(for_caller(error), view, status=status_of(error))
 
 
 class _StaticFiles(StaticFiles):

@@ -23,6 +23,7 @@ from treering.extensions.server.failures import (
     OF_OPENAI,
     Refusal,
     failure_response,
+    for_caller,
     refusal_response,
     status_of,
     too_many_requests,
@@ -86,7 +87,7 @@ class RequestGuard:
         except TreeringError as error:
             answer = failure_response(error, path=scope["path"])
             if self._gate.has_keys and _is_page(scope, Headers(scope=scope)):
-                answer = respond_alone("refused.html", status=status_of(error), error=error)
+                answer = respond_alone("refused.html", status=status_of(error), error=for_caller(error))
             await answer(scope, receive, send)
         except Refusal as refusal:
             answer = refusal_response(refusal, path=scope["path"])

@@ -13,6 +13,8 @@ from treering.surfaces.python.logs import VisibleFormatter, log_to_stderr
 LogFormat = Literal["json", "text"]
 REQUESTS = "treering.requests"
 """The logger of requests."""
+_WITHOUT_CONTENT = "psycopg.pool"
+"""The loggers whose values are about connections to a database, not from clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class JsonLines(logging.Formatter):
         request = _request_of(record)
         if request:
             return json.dumps(fields | asdict(request))
-        fields["message"] = str(record.msg).strip()
+        has_content = not record.name.startswith(_WITHOUT_CONTENT)
+        fields["message"] = str(record.msg if has_content else record.getMessage()).strip()
         if record.exc_info and record.exc_info[0]:
             fields["error"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])

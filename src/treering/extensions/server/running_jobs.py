@@ -19,7 +19,7 @@ from anyio.to_thread import run_sync
 from treering.core.errors import Conflict, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.extensions.mcp.deadline import Deadline
 from treering.extensions.server.callers import Bounds, Caller
-from treering.extensions.server.failures import too_many_requests
+from treering.extensions.server.failures import for_caller, too_many_requests
 from treering.extensions.server.served import ServedSpace
 from treering.extensions.server.workers import Stop
 from treering.ports.runtime import Clock, JobLog, check_between_steps, fresh_id, interruptible, uninterrupted
@@ -317,7 +317,7 @@ class RunningJobs:
             return ("cancelled",)
         if asked_to and self._stop.begun:
             return ("interrupted",)
-        return ("failed", JobError(code=error.code, message=error.message, hint=error.hint))
+        return ("failed", JobError(code=error.code, message=for_caller(error).message, hint=error.hint))
 
     async def _beat(self, job: RunningJob) -> None:
         """Record regularly that a job is alive, also while it waits or is busy with a long step."""

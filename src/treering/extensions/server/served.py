@@ -150,6 +150,13 @@ class ServedSpace:
             return False
         return True
 
+    def is_readable(self) -> bool:
+        """Read the space; return whether it exists. Raises the errors of opening and reading it."""
+        if not self.check():
+            return False
+        self.engine(create=False).ledger.sequence()
+        return True
+
     def look_after(self) -> None:
         """Start pending work of the space, if it exists, including work left by processes that died."""
         if self.check():

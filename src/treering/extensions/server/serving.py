@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.extensions.server.app import Serving, build_app
 from treering.extensions.server.callers import Bounds
-from treering.extensions.server.keys import is_live, space_name
+from treering.extensions.server.keys import is_live, may_open
 from treering.extensions.server.request_guard import is_loopback
 from treering.extensions.server.request_log import LogFormat, log_requests
 from treering.extensions.server.workers import Stop
@@ -152,17 +152,18 @@ def _inherited() -> socket.socket | None:
     return socket.socket(fileno=_FIRST_INHERITED)
 
 
-def has_keys(space: Address, place: Address) -> bool:
+def has_keys(space: Address, place: Address, counts: Callable[[str, Address, Address], bool] = may_open) -> bool:
     """Return whether a place stores keys of a space that are not revoked.
 
-    Expired ones count: a server that required them must not become open when they expire.
+    Expired ones count: a server that required them must not become open when they expire. So does a key that may be for
+    this space at another address; `counts=keys.opens` excludes it.
     """
     try:
         keys = open_access_keys(place, create=False)
     except NotFound:
         return False
     try:
-        return any(key.space == space_name(space) and key.revoked is None for key in keys.all())
+        return any(counts(key.space, space, place) and key.revoked is None for key in keys.all())
     finally:
         keys.close()
 

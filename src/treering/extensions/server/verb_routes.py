@@ -20,6 +20,7 @@ from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_an
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
 from treering.extensions.server.contract import Route, parse_body, read_body
+from treering.extensions.server.failures import for_caller
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.request_guard import slot_of
@@ -31,7 +32,7 @@ from treering.verbs.catalog import EXAMPLES, TOOLS
 from treering.verbs.crystallize.drafting import WorkItemFields
 from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS, ActivityInput, LinkFields, NodeInput, WorkItemInput
-from treering.verbs.envelope import Envelope, Mode, Operation, Rights, TextInput, Tool, Value
+from treering.verbs.envelope import Envelope, Mode, Operation, Report, Rights, TextInput, Tool, Value
 
 SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
 _Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
@@ -292,5 +293,14 @@ class McpEndpoint:
             watch.check()
 
         caller = caller_of(cast("Request", by.request))
-        report = partial(self._context.space.call, caller=caller, progress=watch.report)
+
+        def report(verb: str, envelope: Envelope) -> Report:
+            try:
+                return self._context.space.call(verb, envelope, caller, progress=watch.report)
+            except TreeringError as error:
+                shown = for_caller(error)
+                if shown is error:
+                    raise
+                raise shown from error
+
         return answer_call(verb, arguments, report, check=check, urls=self._urls)

@@ -269,17 +269,18 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def _selected(self, selection: Selection, altered: Altered | None) -> Iterator[Object]:
         """Yield the selected objects, the newest first if only the newest are selected."""
         size = min(_BATCH, selection.newest or _BATCH)
-        limit = size if selection.newest else _IDS_PER_OBJECT * size
         behind, ids, is_last = "", list[str](), False
         while ids or not is_last:
             with self._read() as snapshot:
                 if not ids:
+                    limit = size if selection.newest else _IDS_PER_OBJECT * size
                     ids = snapshot.candidates(selection, behind, limit)
                     is_last = len(ids) < limit
                 batch, ids = ids[:size], ids[size:]
                 items = snapshot.objects_at(batch, selection.as_of, altered)
             behind = batch[-1] if batch else ""
             yield from (item for one in batch if (item := items.get(one)) and selects(selection, item))
+            size = min(_BATCH, 2 * size)  # if few of the candidates are selected
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Return the sources of this scope below a root origin, by origin."""

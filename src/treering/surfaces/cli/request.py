@@ -24,7 +24,7 @@ _FLAGS = {
 }
 """The option of each field of an input."""
 _OF_PAYLOADS = frozenset(name for payload in PAYLOADS.values() for name in payload.model_fields)
-EXTRA = "Extra inputs are not permitted"
+
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
 
@@ -128,7 +128,7 @@ def check_kind(kind: str) -> None:
 def naming_options(error: InvalidInput) -> InvalidInput:
     """Return the error with the options for the wrong or missing fields of a payload, if there are any."""
     fields = error.details.get("fields", ())
-    foreign = [_FLAGS[one["field"]] for one in fields if one["problem"] == EXTRA and one["field"] in _FLAGS]
+    foreign = [_FLAGS[one["field"]] for one in fields if one["kind"] == "extra_forbidden" and one["field"] in _FLAGS]
     if foreign:
         return InvalidInput(
             f"{' and '.join(foreign)} cannot be given here.",

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from treering.core.canonical import PREFIXES, is_object
 from treering.core.characters import label
 from treering.core.errors import InvalidInput, InvalidPatch, nearest
-from treering.core.objects import SETTLED, Activity, Knowledge, Node, Object, Source, WorkItem, title_of
+from treering.core.objects import SETTLED, UNKNOWN_FIELD, Activity, Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Operation, Transition, Update
 from treering.ports.ledger import Head, Ledger
 from treering.verbs.envelope import Call, Value
@@ -80,11 +80,12 @@ def _check_names(item: Object, changes: dict[str, Any], beside: Iterable[str]) -
     fields = type(item).model_fields
     wrong = [name for name in changes if name not in fields or name == "merged_into"]
     if wrong:
-        problem = "Extra inputs are not permitted"
         raise InvalidPatch(
-            f"{wrong[0]}: {problem}",
+            f"{wrong[0]}: {UNKNOWN_FIELD}",
             hint=nearest(wrong[0], sorted({*(fields.keys() - item.STAMPED - SETTLED), *beside})),
-            details={"fields": [{"field": name, "problem": problem, "kind": "extra_forbidden"} for name in wrong]},
+            details={
+                "fields": [{"field": name, "problem": UNKNOWN_FIELD, "kind": "extra_forbidden"} for name in wrong]
+            },
         )
 
 

@@ -54,8 +54,10 @@ class InlineReader:
                 self._name(item),
                 f"{size:,} characters exceed the limit max_file_bytes of {self.limits.max_file_bytes:,}",
             )
-        if bool(item.text.strip()) == bool(item.messages):
+        if item.text.strip() and item.messages:
             return Failed(self._name(item), "it needs either text or messages, not both")
+        if not item.text.strip() and not item.messages:
+            return Failed(self._name(item), "it has neither text nor messages")
         if too_long := _too_long(item):
             return Failed(self._name(item), too_long)
         if not _is_writable(item):

@@ -116,6 +116,7 @@ def erase(
         repeated_in=tuple(sorted({*proof.repeated_in, *repeating.ids})),
         probes=proof.probes,
         out_of_reach=(
+            *engine.ledger.out_of_reach(),
             *_OUT_OF_REACH,
             *([] if is_meant else _originals(engine, named)),
             *proof.reasons,

@@ -33,7 +33,11 @@ def translated(place: str) -> Iterator[None]:
 def translation(place: str, error: psycopg.Error) -> TreeringError:
     """Return our error for an error of the driver."""
     kind, message, hint = next(row[1:] for row in _TRANSLATIONS if isinstance(error, row[0]))
-    return kind(message.format(place=place, error=_first_line(error)), hint=hint)
+    translated_error = kind(message.format(place=place, error=_first_line(error)), hint=hint)
+    if kind is not InvalidInput:
+        public = message.format(place="the database", error="the log of this server has the reason")
+        translated_error.public_message = public[0].upper() + public[1:]
+    return translated_error
 
 
 def closed(place: str) -> TreeringError:
@@ -72,8 +76,8 @@ _TRANSLATIONS: tuple[tuple[_Kinds, type[Unavailable | InvalidInput | Corrupt], s
         (errors.InsufficientPrivilege,),
         Unavailable,
         "The database user lacks a permission at {place}: {error}.",
-        "Open the space once as the owner of the database, which makes the tables, and grant this user "
-        "USAGE on the schema treering and SELECT, INSERT, UPDATE, DELETE on its tables.",
+        "Open the space once as the owner of the database, which makes the tables, and run the output of "
+        "`treering postgres plan --writer ROLE` as the owner. Only the owner can create and revoke keys.",
     ),
     (
         (errors.ReadOnlySqlTransaction,),

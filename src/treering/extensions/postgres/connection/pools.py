@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from treering.core.errors import InvalidInput
 from treering.extensions.postgres.connection.failures import translated
@@ -17,6 +17,8 @@ from treering.ports.runtime import uninterrupted
 
 _IDLE_SECONDS = 300.0
 _SECONDS = 20.0
+_DOWN_SECONDS = 1.0
+"""How long a call waits for a server that another call could not reach."""
 _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
 
@@ -69,6 +71,22 @@ class Pool(Connections):
         )
         super().__init__(pool)
         self.users: int = 0
+        self._is_down = False
+
+    def take(self, *, timeout: float) -> PreparingConnection:
+        """Acquire a connection. While the server cannot be reached, only the first callers wait for the whole time."""
+        failures = self._failures()
+        try:
+            connection = super().take(timeout=min(timeout, _DOWN_SECONDS) if self._is_down else timeout)
+        except PoolTimeout:
+            self._is_down = self._is_down or self._failures() > failures
+            raise
+        self._is_down = False
+        return connection
+
+    def _failures(self) -> int:
+        """Return how many attempts to connect have failed."""
+        return self._pool.get_stats().get("connections_errors", 0)
 
     def give_up(self) -> None:
         """Close the connections when the last space releases them."""

@@ -50,7 +50,11 @@ _SOURCES_AT = select_named(_STATE, "scope = %(scope)s AND origin = ANY(%(origins
 _SCOPES_BELOW = select_named(
     "scope", "scope >= %(start)s AND scope < %(end)s AND starts_with(scope, %(start)s) AND scope <> %(below)s"
 )
-_ASKED = ("status", "scope", "origin", "title")
+_OUT_OF_REACH = (
+    "old rows in the files of the database, until its owner runs VACUUM FULL (VACUUM alone leaves their bytes)",
+    "the write-ahead log of the database server, its archive and its replicas",
+)
+_ASKED = ("status", "scope", "origin", "title", "kind")
 
 
 class PostgresSnapshot(Snapshot):
@@ -236,12 +240,12 @@ class PostgresLedger(DatabaseLedger[Transaction]):
         self._check_anchor()
 
     def compact(self) -> tuple[str, ...]:
-        """Describe the data that the server releases later: old row versions of erased data.
-
-        Only the owner of the database can rewrite its tables (VACUUM FULL). Backups and the write-ahead log are
-        separate.
-        """
+        """Do nothing: only the owner of the database can rewrite its files (`out_of_reach`)."""
         return ()
+
+    def out_of_reach(self) -> tuple[str, ...]:
+        """Describe the bytes that Postgres leaves on its disks."""
+        return _OUT_OF_REACH
 
     def close(self) -> None:
         """Return the connections to their pool."""

@@ -74,6 +74,10 @@ class SqliteLedger(DatabaseLedger[apsw.Connection]):
         copies = tuple(f"an unfinished copy ({file})" for file in left)
         return (*self._overwrite(wait_seconds=_OVERWRITING_SECONDS), *copies)
 
+    def out_of_reach(self) -> tuple[str, ...]:
+        """Return nothing: `compact` overwrites all copies in the files."""
+        return ()
+
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
         """Copy the space into a new file while others use it; see `back_up`."""
         # Read before copying, so that the copy contains the event.
