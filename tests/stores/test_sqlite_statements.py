@@ -10,7 +10,7 @@ from space_parts import decide, note, open_space
 from treering.verbs.catalog import call
 from treering.verbs.envelope import READS, Envelope
 
-MAX_STATEMENTS = {"search": 40, "context": 78}
+MAX_STATEMENTS = {"search": 43, "context": 78}
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ class TestIngest:
         items = {"items": [{"text": "Good.", "origin": "good"}, {"origin": "bad"}]}
         told = stage.run("ingest", "--mode", "source", "--input", json.dumps(items))
         assert told.code == 1
-        assert "failed: bad: it needs either text or messages, not both" in told.out
+        assert "failed: bad: it has neither text nor messages" in told.out
         assert ": 1 indexed, 1 failed." in told.out
 
     def test_options_of_the_mode_are_given_by_name(self, stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """Knowledge is stale on a branch that lost its lines, and current on the branches that have them."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,9 @@ from treering.extensions.server.web.overview import OBJECTS
 from treering.ports.ledger import Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.query.space_status import STATUS
+
+PLACE = re.compile(r" \([\w./]+:[\d-]+\)$")
+"""The lines that a decision cites, at the end of its text."""
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -68,7 +72,7 @@ def state(space):
 
 
 def sections(space):
-    return {one.name: [entry.text for entry in one.entries] for one in space.query("brief").sections}
+    return {one.name: [PLACE.sub("", entry.text) for entry in one.entries] for one in space.query("brief").sections}
 
 
 def stale_findings(space):

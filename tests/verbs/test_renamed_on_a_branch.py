@@ -1,5 +1,7 @@
 """Knowledge about a file that a branch renamed is shown and found under the path of each branch."""
 
+import re
+
 import pytest
 
 from sources.git_scratch import Scratch
@@ -10,6 +12,9 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.evidence.cited import cited_words
 from treering.verbs.evidence.other_branches import on_other_branches
 from treering.verbs.trees import tree_of
+
+PLACE = re.compile(r" \([\w./]+:[\d-]+\)$")
+"""The lines that a decision cites, at the end of its text."""
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\n\ndef wait():\n    return 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)
@@ -62,7 +67,7 @@ def is_current(space):
 
 
 def sections(space):
-    return {one.name: [entry.text for entry in one.entries] for one in space.query("brief").sections}
+    return {one.name: [PLACE.sub("", entry.text) for entry in one.entries] for one in space.query("brief").sections}
 
 
 def problems(space):

@@ -10,9 +10,10 @@ from treering.ports.index import Index
 from treering.verbs.catalog import call
 from treering.verbs.envelope import READS, Envelope
 
-# One of them for the conversation of the hits, one for the scopes below, one for questions with a word that no
-# vocabulary has: is it known here? In a context, one reads the closest passages if no passage has a word of the task.
-MOST_OF_SEARCH = 10
+# One of them for the conversation of the hits, one for the lines that knowledge cites, one for the scopes below, one
+# for questions with a word that no vocabulary has: is it known here? In a context, one reads the closest passages if
+# no passage has a word of the task.
+MOST_OF_SEARCH = 11
 MOST_OF_CONTEXT = 22
 
 
@@ -104,7 +105,7 @@ def trips(space, mode, asked, **options):
         "Which decision was made about retries of the uploader in region 3?",
     ],
 )
-def test_a_search_asks_the_stores_at_most_ten_times(space, text):
+def test_a_search_asks_the_stores_at_most_eleven_times(space, text):
     calls, report = trips(space, "search", {"text": text})
     assert report.hits
     assert calls.total() <= MOST_OF_SEARCH, calls

@@ -35,7 +35,7 @@ from treering.extensions.client.items.replacing import current_under, key_root
 from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
 from treering.ports.ledger import Ledger
-from treering.ports.runtime import fresh_id, fresh_salt, fresh_segment_id
+from treering.ports.runtime import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.retrieval.index.passages import MAX_GIST_CHARS
 from treering.verbs.engine import Engine
 from treering.verbs.ingest.segments import first_segments
@@ -131,7 +131,7 @@ def entry_of(
     fields.pop(CONTEXT, None)
     if is_nested(session_id):
         fields[CONTEXT] = session_id
-    return MemoryEntry(identity or fresh_id("source", engine.clock), text, fields, now)
+    return MemoryEntry(identity or _ordered_id(engine.clock), text, fields, now)
 
 
 def check_writable(engine: Engine, entry: MemoryEntry) -> None:
@@ -174,6 +174,12 @@ def _may_link(entry: MemoryEntry, other: Mapping[str, Any]) -> bool:
     """Return whether a user of an entry sees the object with the metadata `other`."""
     users = entry.metadata.get(USER)
     return any(Who(user_id=user).owns(other) for user in (users if isinstance(users, list) else [users]))
+
+
+def _ordered_id(clock: Clock) -> str:
+    """Make an id that also orders memories stored within a millisecond."""
+    now = clock.now()
+    return make_id("source", at=now, entropy=(now.microsecond % 1_000).to_bytes(2, "big") + clock.random_bytes(8))
 
 
 def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Operation]:
