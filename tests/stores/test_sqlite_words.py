@@ -120,21 +120,26 @@ PHRASES = ["bee ant", "hum dig", "ant ant", "uber 7"]
 questions = st.lists(st.sampled_from([*TERMS, *PHRASES]), min_size=1, max_size=6, unique=True)
 
 
+def write(space, held, number, step, text):
+    """Add a source, or change, archive or erase one that the space holds."""
+    if step == "add" or not held:
+        held.append(space.make.source(text or "bees", "dig honeycomb", origin=str(number), title=text[:9]))
+        space.commit(held[-1])
+    elif step == "change":
+        space.reread(held[-1], text)
+    elif step == "archive":
+        space.move(held.pop(), "archived")
+    else:
+        space.erase(held.pop(0))
+
+
 @given(st.lists(st.tuples(steps, questions), min_size=1, max_size=12), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 def test_whatever_was_written_words_rank_to_the_scores_of_fts5(told, limit):
     space = open_space()
     held = []
     for n, ((step, text), terms) in enumerate(told):
-        if step == "add" or not held:
-            held.append(space.make.source(text or "bees", "dig honeycomb", origin=str(n), title=text[:9]))
-            space.commit(held[-1])
-        elif step == "change":
-            space.reread(held[-1], text)
-        elif step == "archive":
-            space.move(held.pop(), "archived")
-        else:
-            space.erase(held.pop(0))
+        write(space, held, n, step, text)
         agrees(space, *terms, limit=limit)
     space.ledger.close()
 
@@ -169,16 +174,10 @@ def test_processes_with_saved_words_rank_to_the_scores_of_fts5(told, limit):
             elif step == "add several":
                 held += (more := [space.make.source(f"{text} dig{k}", origin=f"{n}/{k}") for k in range(20)])
                 space.commit(*more)
-            elif step == "add" or not held:
-                held.append(space.make.source(text or "bees", "dig honeycomb", origin=str(n), title=text[:9]))
-                space.commit(held[-1])
-            elif step == "change":
-                space.reread(held[-1], text)
-            elif step == "archive":
-                space.move(held.pop(), "archived")
             else:
-                space.erase(held.pop(0))
-                space.ledger.compact()
+                write(space, held, n, step, text)
+                if step == "erase":
+                    space.ledger.compact()
             agrees(spaces[which], *terms, limit=limit)
             agrees(spaces[n % 3], *terms, limit=limit)
         for space in spaces:

@@ -24,6 +24,12 @@ def git(folder, *arguments):
     )
 
 
+def commit_all(folder):
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "First")
+
+
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "src").mkdir()
@@ -194,9 +200,7 @@ def test_accepted_description_replaces_the_purpose_on_other_pages(open_space, tm
     folder = tmp_path / "shop"
     (folder / "shop").mkdir(parents=True)
     (folder / "shop/till.py").write_text('"""Empty words here."""\n\n\ndef sell():\n    return 1\n')
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "First")
+    commit_all(folder)
     ingested(space, folder, "repo")
     where = {"repository": str(folder)}
     space.perform("wiki build", input=where)
@@ -220,9 +224,7 @@ def test_status_lists_cited_files_that_changed_since_they_were_read(space, tmp_p
     folder = tmp_path / "shop"
     folder.mkdir()
     (folder / "till.py").write_text('"""Counts coins."""\n\n\ndef sell():\n    return 1\n')
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "First")
+    commit_all(folder)
     ingested(space, folder, "repo")
     where = {"repository": str(folder)}
     space.perform("wiki build", input=where)

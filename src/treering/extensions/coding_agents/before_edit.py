@@ -91,10 +91,11 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
 def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], top: Path) -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
     paths = _Paths(top)
-    for rule in rules:
-        for edit, forbidden in product(edits, forbidden_by(rule_of(rule.item)) if rule.item.status != "stale" else ()):
-            scope = scope_of(rule.item)
-            added = [one for one in replacements_of(edit, top) if forbidden.may_be_in(one.after)]
+    changes = [(edit, replacements_of(edit, top)) for edit in edits]
+    for rule in (one for one in rules if one.item.status != "stale"):
+        scope = scope_of(rule.item)
+        for forbidden, (edit, replacements) in product(forbidden_by(rule_of(rule.item)), changes):
+            added = [one for one in replacements if forbidden.may_be_in(one.after)]
             here = forbidden.among(paths) if added and (not scope or applies_to(scope, edit.path)) else None
             if here and any(
                 len(here.lines_in(edit.path, one.after)) > len(here.lines_in(edit.path, one.before)) for one in added
@@ -110,10 +111,10 @@ class _Paths(Iterable[str]):
     top: Path
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._read)
 
     @cached_property
-    def _found(self) -> Sequence[str]:
+    def _read(self) -> Sequence[str]:
         with suppress(TreeringError):
             repository = RepositoryContents.open(self.top)
             return [one.path for one in repository.entries(repository.resolve("HEAD"))]

@@ -23,6 +23,7 @@ from treering.extensions.coding_agents.named_places import (
 )
 from treering.extensions.coding_agents.option_places import names_option, option_places
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
+from treering.ports.ledger import ObjectRequest
 from treering.retrieval import limits
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.search.question import asks
@@ -262,8 +263,11 @@ def _held(hit: ShownHit) -> str:
 
 
 def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRule]) -> Iterator[HookLine]:
-    doubtful = (space.engine.ledger.get(hit.object_id) for hit in hits if hit.status in _DOUBTFUL)
-    items = {item.id: item for item in doubtful if isinstance(item, Knowledge)}
+    (read,) = space.engine.ledger.read([ObjectRequest(objects=tuple(hit.object_id for hit in hits))])
+    entries = {item.id: item for item in read.objects.values() if isinstance(item, Knowledge)}
+    items = {
+        hit.object_id: entries[hit.object_id] for hit in hits if hit.status in _DOUBTFUL and hit.object_id in entries
+    }
     authors = by_author(space.engine.ledger, filter(is_unconfirmed, items.values()))
     notes = {item.id: author for item, author in authors}
     shown = (
@@ -275,8 +279,7 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
             continue
         status = "stale" if _is_stale(hit) else hit.status
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
-        item = space.engine.ledger.get(hit.object_id)
-        statement = statement_of(item) if isinstance(item, Knowledge) else hit.title
+        statement = statement_of(entries[hit.object_id]) if hit.object_id in entries else hit.title
         text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
         notes_shown = "; ".join(filter(None, (state, hit.cites)))
         yield HookLine(f"{hit.object_id}@prompt", f"{with_note(text, notes_shown)}  {hit.object_id}")

@@ -1,5 +1,7 @@
 """The authors of objects that other copies of a space recorded."""
 
+from functools import cached_property
+
 from treering.core.writing.journal import MERGE
 from treering.ports.ledger import Ledger
 from treering.verbs.scoped_ledger import whole
@@ -13,7 +15,10 @@ class Authorship:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = whole(ledger)
-        self._has_merged = bool(self._ledger.events_of(MERGE))
+
+    @cached_property
+    def _has_merged(self) -> bool:
+        return bool(self._ledger.events_of(MERGE))
 
     def other_author(self, identity: str) -> str | None:
         """Return the name of the person who recorded an object in another copy, or `None` if this copy recorded it.

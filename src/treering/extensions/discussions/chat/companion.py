@@ -146,12 +146,15 @@ def _newest_lines(document: str, tokens: int) -> str:
         cited = messages[at]
         return cited is None, int(cited[1]) if cited else 0, at
 
-    kept: set[int] = set()
+    chosen: set[int] = set()
+    left = tokens
     for at in sorted(messages, key=age, reverse=True):
-        more = kept | ({at, headings[at]} - {-1})
-        if sum(estimate_tokens(lines[each]) + 1 for each in more) <= tokens:
-            kept = more
-    return "\n".join(lines[at] for at in sorted(kept))
+        more = {at, headings[at]} - {-1} - chosen
+        cost = sum(estimate_tokens(lines[each]) + 1 for each in more)
+        if cost <= left:
+            chosen |= more
+            left -= cost
+    return "\n".join(lines[at] for at in sorted(chosen))
 
 
 def _end_of(text: str, tokens: int) -> str:
