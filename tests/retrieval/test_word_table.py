@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from treering.core.errors import Corrupt
-from treering.retrieval.index.tables import PackedTable, Postings, WordTable
+from treering.retrieval.index.tables import PackedTable
+from treering.retrieval.index.word_table import Postings, WordTable
 
 
 def postings(*keys):

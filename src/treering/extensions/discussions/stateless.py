@@ -14,7 +14,7 @@ from treering.extensions.discussions.log.snapshot import LogEntry
 from treering.extensions.discussions.log.transcript import transcript_of
 from treering.extensions.discussions.search import DiscussionHit, DiscussionSearch, names_of, ranked_by_age
 from treering.extensions.discussions.summaries.memories import Memory
-from treering.retrieval.index.tables import bm25
+from treering.retrieval.index.word_table import bm25
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.tuning import TUNING
 from treering.verbs.ingest.turns import Message

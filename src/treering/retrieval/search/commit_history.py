@@ -21,7 +21,7 @@ from treering.ports.search import TextQuery
 from treering.retrieval import limits
 from treering.retrieval.index.code_names import file_at, history_name
 from treering.retrieval.index.rounds import Steps
-from treering.retrieval.index.tables import bm25
+from treering.retrieval.index.word_table import bm25
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 

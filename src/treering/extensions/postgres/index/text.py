@@ -20,7 +20,7 @@ from treering.ports.runtime import require_newest
 from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
 from treering.retrieval.index.code_names import name_code
 from treering.retrieval.index.passages import MAX_DAYS
-from treering.retrieval.index.tables import Postings, Scores, WordTable, best
+from treering.retrieval.index.word_table import Postings, Scores, WordTable, best
 from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
 

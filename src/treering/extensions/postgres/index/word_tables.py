@@ -26,7 +26,7 @@ from treering.extensions.postgres.index.words import (
     word_code,
 )
 from treering.retrieval.index.code_places import PLACE_ROLES
-from treering.retrieval.index.tables import Postings, WordTable
+from treering.retrieval.index.word_table import Postings, WordTable
 from treering.stores.rows.damage import REINDEX, row_of
 from treering.stores.rows.passage_log import Moment
 

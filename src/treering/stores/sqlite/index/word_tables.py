@@ -9,16 +9,8 @@ import apsw
 import numpy as np
 
 from treering.ports.search import MOST_COUNTED, Scored
-from treering.retrieval.index.tables import (
-    Keys,
-    PackedTable,
-    Postings,
-    Scores,
-    WeighedPostings,
-    WordTable,
-    best,
-    only,
-)
+from treering.retrieval.index.tables import Keys, PackedTable
+from treering.retrieval.index.word_table import Postings, Scores, WeighedPostings, WordTable, best, only
 from treering.stores.rows.followed_table import FollowedTable, SavedTable
 from treering.stores.rows.passage_log import Moment
 from treering.stores.rows.reach import role_term

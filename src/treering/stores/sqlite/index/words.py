@@ -20,6 +20,7 @@ from treering.ports.runtime import check_interrupt
 from treering.ports.search import MOST_COUNTED, Scored
 from treering.retrieval.index.projection import terms_of
 from treering.retrieval.index.tables import Keys
+from treering.retrieval.index.word_table import K1, B
 from treering.stores.rows.reach import place_terms
 from treering.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.stores.sqlite.index.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
@@ -313,12 +314,6 @@ def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[S
     return nsmallest(limit, hits, key=lambda hit: (-hit.score, hit.key))
 
 
-_K1 = 1.2
-
-
-_B = 0.75
-
-
 _LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts almost nothing, never negative
 
 
@@ -332,8 +327,8 @@ def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Ma
     for term, counts in counts_by_term.items():
         rarity = _idf(rows, passages_with(connection, term))
         for key, count in counts.items():
-            norm = _K1 * (1 - _B + _B * lengths.get(key, usual) / (usual or 1))
-            scores[key] = scores.get(key, 0.0) + rarity * count * (_K1 + 1) / (count + norm)
+            norm = K1 * (1 - B + B * lengths.get(key, usual) / (usual or 1))
+            scores[key] = scores.get(key, 0.0) + rarity * count * (K1 + 1) / (count + norm)
     return scores
 
 
