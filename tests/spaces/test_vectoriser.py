@@ -6,7 +6,7 @@ import pytest
 
 from treering.models.vectoriser import BackgroundVectoriser
 from treering.ports.passages import Reach
-from treering.ports.runtime import VECTORS
+from treering.ports.runtime import VECTORS, check_interrupt
 from treering.ports.search import Lag, TextRequest
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.index import SqliteIndex
@@ -332,3 +332,51 @@ def test_progress_is_reported_within_a_round(space, clock):
     vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, slow, clock, batch=1)
     vectoriser.work_alone(lambda _what, done, total: reports.append((done, total)))
     assert reports == [(1, 3), (2, 3), (3, 3), (3, 3)]
+
+
+class Tables:
+    """Tables that are due once, and note who holds the lease while they are prepared."""
+
+    def __init__(self, leases):
+        self.leases, self.is_due, self.holders = leases, True, []
+        self.stop = lambda: None
+
+    def has_tables_to_prepare(self):
+        return self.is_due
+
+    def prepare_tables(self):
+        self.holders.append(self.leases.holder(VECTORS))
+        self.stop()
+        check_interrupt()
+        self.is_due = False
+
+
+def test_background_work_prepares_tables_although_no_text_waits(open_space, clock):
+    space = open_space()
+    tables = Tables(space.leases)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), clock, tables=tables)
+    assert vectoriser.has_tables_to_prepare()
+    vectoriser.work_alone()
+    assert not vectoriser.has_tables_to_prepare()
+    assert [holder is not None for holder in tables.holders] == [True]
+
+
+def test_embedding_that_is_waited_for_prepares_no_tables(open_space, clock):
+    space = open_space()
+    space.add("one text")
+    tables = Tables(space.leases)
+    BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), clock, tables=tables).finish()
+    assert space.index.vectors.lag().pending == 0
+    assert tables.is_due
+
+
+def test_preparing_tables_ends_when_it_is_stopped(open_space, clock):
+    space = open_space()
+    space.add("one text")
+    tables = Tables(space.leases)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), clock, tables=tables)
+    tables.stop = vectoriser.ask_to_stop
+    vectoriser.work_alone()
+    assert tables.is_due
+    assert space.index.vectors.lag().pending == 1
+    assert space.leases.holder(VECTORS) is None

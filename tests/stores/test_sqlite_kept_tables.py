@@ -35,8 +35,8 @@ def opened(path):
     """Open the space as one process more would."""
     spaces, clock = [], SteppingClock()
 
-    def another():
-        spaces.append(open_space(path, clock=clock))
+    def another(**options):
+        spaces.append(open_space(path, clock=clock, **options))
         return spaces[-1]
 
     yield another
@@ -138,6 +138,80 @@ def test_other_process_drops_erased_content(opened, path):
     eraser.ledger.compact()
     assert agrees(other)
     assert str(kept(path)) not in mapped_files()
+
+
+def test_search_leaves_saving_to_background_work(opened, path):
+    fill(opened())
+    space = opened(saves_tables=False)
+    assert agrees(space)
+    assert not kept(path).exists()
+    assert space.index.has_tables_to_prepare()
+    space.index.prepare_tables()
+    assert not space.index.has_tables_to_prepare()
+    assert agrees(space)
+    assert str(kept(path)) in mapped_files()
+
+
+def test_tables_are_due_after_many_changes(opened, path):
+    fill(opened(), 80)
+    space = opened(saves_tables=False)
+    space.index.prepare_tables()
+    space.commit(meeting(space, 97))
+    assert not space.index.has_tables_to_prepare()
+    before = kept(path).stat().st_ino
+    space.index.prepare_tables()
+    assert kept(path).stat().st_ino == before
+    space.commit(*(meeting(space, place) for place in range(100, 120)))
+    assert space.index.has_tables_to_prepare()
+
+
+def test_open_process_uses_tables_prepared_after_an_erasure(opened, path):
+    space, other = opened(), opened()
+    sources = with_vectors(space)
+    assert agrees(space)
+    other.erase(sources[0])
+    other.ledger.compact()
+    assert agrees(space)
+    assert str(kept(path)) not in mapped_files()
+    other.index.prepare_tables()
+    assert agrees(space)
+    assert str(kept(path)) in mapped_files()
+    space.erase(sources[1])
+    assert agrees(space)
+
+
+def test_prepared_tables_contain_nothing_erased_meanwhile(opened, path, monkeypatch):
+    space, eraser = opened(saves_tables=False), opened(saves_tables=False)
+    sources = with_vectors(space)
+    publish = kept_tables.SqliteSavedTable._publish
+
+    def erase_first(*given):
+        if not eraser.is_erased:
+            eraser.is_erased = True
+            eraser.erase(sources[0])
+            eraser.ledger.compact()
+        return publish(*given)
+
+    eraser.is_erased = False
+    monkeypatch.setattr(kept_tables.SqliteSavedTable, "_publish", erase_first)
+    stored = space.database.row(
+        "SELECT v.vector FROM passages p JOIN passage_vectors v USING (text_id) WHERE p.object_id = ?", (sources[0].id,)
+    )[0]
+    space.index.prepare_tables()
+    assert space.index.has_tables_to_prepare()
+    space.index.prepare_tables()
+    assert vectors_kept(path)
+    assert not any(stored in file.read_bytes() for file in ready_folder(path).iterdir())
+    assert agrees(space)
+
+
+def test_nothing_is_due_if_it_cannot_be_saved(opened, path):
+    space = opened(saves_tables=False)
+    fill(space)
+    assert space.index.has_tables_to_prepare()
+    shutil.rmtree(ready_folder(path))
+    ready_folder(path).write_text("a file where the folder should be")
+    assert not space.index.has_tables_to_prepare()
 
 
 def vectors_kept(path: str) -> list[Path]:

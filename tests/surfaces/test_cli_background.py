@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from treering.models.vectoriser import BATCH
+from treering.surfaces.cli import session
 from treering.surfaces.cli.flags import WriteFlags
 from treering.surfaces.cli.session import embed_later
 from treering.surfaces.python.space import open_space
 from treering.system.address import parse_address
 from treering.system.machine import is_busy
+from treering.verbs.engine import silent
 from treering.verbs.query.space_status import minutes_left, pace_notes
 
 TREERING = (sys.executable, "-P", "-m", "treering")
@@ -59,6 +61,25 @@ def test_a_password_reaches_it_by_its_environment_and_by_no_argument(tmp_path, m
     ((arguments, given),) = started
     assert tuple(arguments) == (*TREERING, "vectors", "--quiet")
     assert given == "served://ada:hunter2@db/x"
+
+
+def test_command_starts_background_work_if_tables_are_missing(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setenv("TREERING_BACKGROUND", "1")
+    monkeypatch.setenv("TREERING_EMBEDDER", "static")
+    monkeypatch.setattr(session, "start_behind", lambda *command, **_: started.append(command))
+    monkeypatch.setattr("treering.stores.rows.followed_table.MIN_SAVED_PASSAGES", 1)
+    address = parse_address(f"sqlite:{tmp_path / 'space.db'}", named=tmp_path)
+    with open_space(address, background=False) as space:
+        space.ingest("source", input={"text": "We retry three times."})
+    with session.opened(address) as space:
+        space.query("search", input={"text": "retry"})
+    assert started == [("vectors", "--quiet")]
+    with open_space(address, background=False, whole=False) as space:
+        space.engine.vectoriser.work_alone(silent)
+    with session.opened(address):
+        pass
+    assert len(started) == 1
 
 
 @pytest.fixture

@@ -3,14 +3,16 @@
 import atexit
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from treering.core.errors import Unavailable
 from treering.ports.index import Upkeep
 from treering.ports.models import Embedder
-from treering.ports.runtime import VECTORS, Clock, Leases
+from treering.ports.runtime import VECTORS, Clock, Leases, interruptible, uninterrupted
 from treering.ports.search import ChosenPending, Pending, VectorClaims, Vectors
+from treering.ports.stores import PreparedTables
 from treering.verbs.engine import Progress, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -41,6 +43,7 @@ class BackgroundVectoriser:
     With `claims`, processes share the waiting texts, and the lease is for other work. With `upkeep`, a rebuild of the
     index is finished first, because only then all texts are known. With `quick`, texts without any vector are first
     embedded by the quick model. With `follow`, an engine is updated at the end, as long as the argument returns true.
+    With `tables`, background work prepares them between rounds.
     While `is_busy` returns true, background work waits up to 15 seconds before each batch except the first. Without
     `in_background`, work is only done in calls that wait for it.
 
@@ -60,6 +63,7 @@ class BackgroundVectoriser:
         quick: tuple[Vectors, Embedder] | None = None,
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
+        tables: PreparedTables | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         in_background: bool = True,
         budget_seconds: float = BUDGET_SECONDS,
@@ -75,6 +79,7 @@ class BackgroundVectoriser:
         self._quick = quick
         self._upkeep = upkeep
         self._follow = follow
+        self._tables = tables
         self._is_busy = is_busy
         self._in_background = in_background
         self._budget = budget_seconds
@@ -89,6 +94,10 @@ class BackgroundVectoriser:
         self._steps = 0
         self._reported = 0.0
         self._stopping = threading.Event()
+
+    def has_tables_to_prepare(self) -> bool:
+        """Return whether tables for searches should be prepared."""
+        return self._tables is not None and self._tables.has_tables_to_prepare()
 
     def start(self) -> None:
         """Start embedding in the background, unless it is running or not wanted there. Returns at once."""
@@ -211,7 +220,8 @@ class BackgroundVectoriser:
                 if done and self._quick:
                     self._embed_quickly(*self._quick, is_over)
                 is_over = self._rested(is_over) if gives_way else is_over
-                done = done and self._make_vectors(run, is_over, progress)
+                tables = self._tables if gives_way else None
+                done = done and self._make_vectors(run, is_over, progress, tables)
                 if done and self._follow:
                     done = run.hold()
                     self._follow(lambda: not is_over() and run.hold())
@@ -258,13 +268,19 @@ class BackgroundVectoriser:
             quick.add({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
             self._steps += 1
 
-    def _make_vectors(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
+    def _make_vectors(
+        self, run: "_Run", is_over: Callable[[], bool], progress: Progress, tables: PreparedTables | None
+    ) -> bool:
         if self._claims:
             return self._embed_claimed(_Share(self._claims, self._clock, self._lease_seconds), is_over, progress)
-        return run.hold() and self._embed_rounds(run, is_over, progress)
+        return run.hold() and self._embed_rounds(run, is_over, progress, tables)
 
-    def _embed_rounds(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
-        while (waiting := self._vectors.pending(_FETCHED)) and not is_over():
+    def _embed_rounds(
+        self, run: "_Run", is_over: Callable[[], bool], progress: Progress, tables: PreparedTables | None
+    ) -> bool:
+        while not tables or self._prepare(tables, run, is_over):
+            if not (waiting := self._vectors.pending(_FETCHED)) or is_over():
+                return True
             for batch in _batches(waiting, self._batch):
                 if is_over() or not run.hold():
                     return is_over()
@@ -272,7 +288,21 @@ class BackgroundVectoriser:
                 self._embed_batch(batch)
                 self._report_at_times(progress)
             self._report(progress)
-        return True
+        return is_over()
+
+    def _prepare(self, tables: PreparedTables, run: "_Run", is_over: Callable[[], bool]) -> bool:
+        """Prepare tables if they are due; return false if this was stopped, or another owner took over."""
+
+        def check() -> None:
+            with uninterrupted():
+                if is_over() or not run.hold():
+                    raise _Stopped
+
+        with suppress(_Stopped), interruptible(check):
+            if tables.has_tables_to_prepare():
+                tables.prepare_tables()
+            return True
+        return False
 
     def _embed_claimed(self, share: "_Share", is_over: Callable[[], bool], progress: Progress) -> bool:
         try:
@@ -310,6 +340,10 @@ class BackgroundVectoriser:
         self._reported = self._clock.elapsed()
         lag = self._vectors.lag()
         progress(EMBEDDING, lag.total - lag.pending, lag.total)
+
+
+class _Stopped(Exception):
+    """Ends the preparation of tables."""
 
 
 _AT_WORK: set[BackgroundVectoriser] = set()

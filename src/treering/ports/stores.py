@@ -39,6 +39,8 @@ class Needs:
     """An open driver of the database, which is used and left open, if the technology has one."""
     arriving: bool = False
     """Whether the space will receive a copy: a new or unfinished space is only opened for that."""
+    saves_tables: bool = True
+    """Whether searches save the tables that they had to load for later processes; else background work does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,18 @@ class ReadyValues(Protocol):
         ...
 
 
+class PreparedTables(Protocol):
+    """Tables in memory that searches need, saved in files for all processes. An erasure deletes the files."""
+
+    def has_tables_to_prepare(self) -> bool:
+        """Return whether a file is missing, or much has changed since it was saved. Cheap."""
+        ...
+
+    def prepare_tables(self) -> None:
+        """Save these tables. Takes up to half a minute of CPU in a space of a million passages."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one open space. Safe to use from many threads.
@@ -123,6 +137,8 @@ class Stores:
     """Values for the next process; `None` if every process computes them."""
     arrival: IncomingCopy | None = None
     """Marks the space as an unfinished copy; `None` if it was not opened for one, or cannot be marked."""
+    tables: PreparedTables | None = None
+    """The tables that searches load; `None` if the technology saves none."""
 
 
 KeyRight = Literal["read", "write", "review", "admin"]

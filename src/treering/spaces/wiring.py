@@ -177,6 +177,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             quick=(meanwhile, quick) if quick and (meanwhile := quick_vectors(stores.index)) else None,
             upkeep=None if stores.read_only else upkeep,
             follow=mirror.follow if mirror and not stores.read_only else None,
+            tables=None if stores.read_only else stores.tables,
             is_busy=is_busy,
             in_background=opening.background,
         )
@@ -249,9 +250,9 @@ def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
 
 
 def start_waiting(engine: Engine) -> None:
-    """Start embedding pending passages if no other process does. Returns at once."""
+    """Start background work if there is any and no other process does it. Returns at once."""
     lag = engine.index.vectors.lag()
-    if lag.pending or lag.behind:
+    if lag.pending or lag.behind or engine.vectoriser.has_tables_to_prepare():
         engine.vectoriser.start()
 
 
@@ -347,6 +348,7 @@ def _needs(opening: Opening, embedder: Embedder, given: PolicyFile | None, quick
         create=opening.create,
         connection=opening.connection,
         arriving=opening.arriving,
+        saves_tables=opening.whole,
     )
 
 

@@ -48,6 +48,10 @@ def no_trees() -> None:
 class Vectoriser(Protocol):
     """Embeds pending passages in the background."""
 
+    def has_tables_to_prepare(self) -> bool:
+        """Return whether tables for searches are missing or outdated, which background work prepares. Cheap."""
+        ...
+
     def start(self) -> None:
         """Start embedding pending passages, in this process or another. Returns at once."""
         ...

@@ -1,8 +1,9 @@
-"""Tables in memory that follow the passage log, and start from a file saved by an earlier process."""
+"""Tables in memory that follow the passage log, and start from a file saved by another process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +24,12 @@ Log_contra = TypeVar("Log_contra", bound=PassageLog, contravariant=True)
 
 
 class SavedTable(Protocol[Log_contra]):
-    """A file with the content of a table, for the next process that opens the space."""
+    """A file with the content of a table, for all processes that use the space."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a process that meets a missing or outdated file saves the table, because no other process would."""
+        ...
 
     def read(self, log: Log_contra) -> tuple[PackedTable, Moment] | None:
         """Return the saved table and its moment, or `None` if the log cannot continue from a saved table."""
@@ -36,8 +42,17 @@ class SavedTable(Protocol[Log_contra]):
         """
         ...
 
-    def is_deleted(self) -> bool:
-        """Return whether the file that was read or saved here has been deleted, as an erasure does."""
+    def is_due(self, log: Log_contra, most: float) -> bool:
+        """Return whether a table can be saved, and the saved one is missing or lacks more than `most` changes."""
+        ...
+
+    def is_replaced(self) -> bool:
+        """Return whether the file is not the one that was read or saved here: a newer one, or none after an erasure."""
+        ...
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the table uses a file."""
         ...
 
     def delete(self) -> None:
@@ -56,19 +71,30 @@ class FollowedTable(ABC, Generic[Log]):
 
     def _follow(self, log: Log) -> None:
         """Bring the table up to date."""
-        if self._saved and self._seen is None:
-            self._start(log, self._saved)
-        elif self._saved and self._saved.is_deleted() and not self._unpack_saved(log, self._saved):
-            self._detach(log)
+        saved, is_first = self._saved, self._seen is None
+        if saved and saved.is_replaced():
+            was_mapped = saved.is_mapped
+            if not self._unpack_saved(log, saved) and was_mapped:
+                self._detach(log)
         self._advance(log)
+        if saved and saved.at_once and is_first and self._changed > self._max_changed(self._size()):
+            self._save(log, saved)
 
-    def _start(self, log: Log, saved: SavedTable[Log]) -> None:
-        """Start with the saved table, and save it again if it was missing or much has changed."""
-        is_saved = self._unpack_saved(log, saved)
-        self._advance(log)
-        size = self._size()
-        if size < self._min_saved() or (is_saved and self._changed <= size // _MAX_CHANGED_DIVISOR):
-            return
+    def is_due(self, log: Log, size: int) -> bool:
+        """Return whether `prepare` would save a table of this size."""
+        return self._saved is not None and self._saved.is_due(log, self._max_changed(size))
+
+    def prepare(self, log: Log) -> None:
+        """Save the table as of now for all processes."""
+        self._follow(log)
+        if self._saved:
+            self._save(log, self._saved)
+
+    def _max_changed(self, size: int) -> float:
+        """Return the number of changes after which a table is saved again."""
+        return size // _MAX_CHANGED_DIVISOR if size >= self._min_saved() else inf
+
+    def _save(self, log: Log, saved: SavedTable[Log]) -> None:
         if packed := saved.save(log, partial(self._packed, log)):
             self._unpack(packed)
 

@@ -21,7 +21,13 @@ def open_stores(address: Address, needs: Needs) -> Stores:
     with ExitStack() as closing:
         database = Database(address.place, create=needs.create, arriving=needs.arriving)
         closing.callback(database.close)
-        index = SqliteIndex(database, model_id=needs.model_id, dimension=needs.dimension, quick=needs.quick)
+        index = SqliteIndex(
+            database,
+            model_id=needs.model_id,
+            dimension=needs.dimension,
+            quick=needs.quick,
+            saves_tables=needs.saves_tables,
+        )
         arrival = IncomingCopy(partial(_mark, database, ARRIVING_ID), partial(_mark, database, APPLICATION_ID))
         jobs = SqliteJobs(database.read, database.write)
         ledger = SqliteLedger(
@@ -44,6 +50,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             ready=ReadyFiles(address.file) if address.file else None,
             feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
             arrival=arrival if needs.arriving else None,
+            tables=index,
         )
 
 

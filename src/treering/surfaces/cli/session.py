@@ -49,7 +49,7 @@ def opened(
 ) -> "Iterator[Space]":
     """Open the space of a command.
 
-    Pending embeddings and index rebuilds are left to a background process, unless background work is disabled.
+    Embeddings, index rebuilds and tables for searches are left to a background process, unless that is disabled.
     `catching_up`: the command does this work itself. The address of a new space is printed after the command's answer.
     """
     from treering.ports.runtime import end_loading
@@ -72,7 +72,7 @@ def opened(
     ) as space:
         end_loading()
         yield replace(space, engine=replace(space.engine, places_of=partial(last_places, address)))
-        if later and space.engine.index.upkeep.behind().waiting:
+        if later and (space.engine.index.upkeep.behind().waiting or space.engine.vectoriser.has_tables_to_prepare()):
             _work_later(space)
     if is_new and isinstance(access, Access) and not access.as_json:
         show(terminal(), [line(f"Created a space: {shown_address(address)}")])

@@ -25,10 +25,11 @@ from treering.stores.rows.graph import (
     stored_name,
     ties_kept,
 )
+from treering.stores.rows.upkeep import SHOWN
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
 from treering.stores.sqlite.index.passage_log import SqliteLog
-from treering.stores.sqlite.reading import in_batches
+from treering.stores.sqlite.reading import in_batches, read_state
 from treering.stores.sqlite.sight import sight
 
 _RECORDS = "SELECT key, body FROM graph_passages"
@@ -143,10 +144,21 @@ _TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p 
 class SqliteGraph:
     """`ports.search.Graph` over the ledger's `Database`. Thread-safe."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, saves_at_once: bool = True) -> None:
         self._database = database
         reads = GraphReads(database.read, numbers_of, names_of, SqliteGraphRows)
-        self._followed = FollowedGraph[SqliteGraphRows](reads, SqliteSavedTable(database, "graph"))
+        saved = SqliteSavedTable(database, "graph", at_once=saves_at_once)
+        self._followed = FollowedGraph[SqliteGraphRows](reads, saved)
+
+    def is_due(self) -> bool:
+        """Return whether the saved table is missing, or much has changed since."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return self._followed.is_due(SqliteGraphRows(connection), read_state(connection, SHOWN))
+
+    def prepare(self) -> None:
+        """Save the table for all processes."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            self._followed.prepare(SqliteGraphRows(connection))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the current graph for a read at the scope of `reach`."""

@@ -66,7 +66,8 @@ class _Place(NamedTuple):
 class SqliteSavedTable:
     """`rows.followed_table.SavedTable` for a space in a file."""
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database, name: str, *, at_once: bool) -> None:
+        self.at_once = at_once
         self._database = database
         self._name = f"{name}.table"
         self._inode = 0
@@ -97,25 +98,48 @@ class SqliteSavedTable:
         self._inode = inode
         return packed, (place.epoch, place.position)
 
+    def is_due(self, log: "SqliteLog", most: float) -> bool:
+        """Return whether a table can be saved, and the saved one is missing or lacks more than `most` changes."""
+        position = log.moment()[1]
+        if position <= most or not self._can_save():
+            return False
+        with suppress(OSError, Corrupt), open(str(self._file), "rb", opener=_opened) as file:
+            place = known_place(log.connection, _header(file.read(_FRONT))["moment"])
+            if place is not None and not count_forgotten(log.connection, place.position):
+                return position - place.position > most
+        return True
+
+    def _can_save(self) -> bool:
+        if self._file is None or os.name != "posix" or self._database.read_only:
+            return False
+        with suppress(OSError):
+            return os.access(ready_folder(self._database.path, make=True), os.W_OK)
+        return False
+
     def save(self, log: "SqliteLog", packed: Callable[[], PackedTable]) -> PackedTable | None:
         """Save and map a table as of the moment of the log, unless another process is saving it."""
-        if self._file is None or os.name != "posix" or self._database.read_only:
+        if not self._can_save():
             return None
         place = place_now(log.connection)
         with suppress(OSError, TreeringError):
-            folder = ready_folder(self._database.path, make=True)
+            folder = ready_folder(self._database.path)
             with held_alone(folder / f"{self._name}.lock") as is_alone:
                 return self._write(folder, place, packed()) if is_alone else None
         return None
 
-    def is_deleted(self) -> bool:
-        """Return whether the mapped file was deleted: its content may have been erased."""
-        if not self._inode or self._file is None:
+    def is_replaced(self) -> bool:
+        """Return whether the file is not the mapped one: its content may have been erased."""
+        if self._file is None:
             return False
         try:
             return self._file.stat().st_ino != self._inode
         except OSError:
-            return True
+            return self.is_mapped
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether a file was read or saved, and not deleted here."""
+        return self._inode > 0
 
     @cached_property  # a search checks several times whether the file exists
     def _file(self) -> Path | None:
@@ -205,21 +229,32 @@ def _mapped(file: BinaryIO) -> tuple[str, PackedTable]:
     if size < _FRONT or size % _ALIGNED:
         raise unfit()
     content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    magic, length, digest = _START.unpack_from(content)
-    front = content[_START.size : min(_START.size + length, _FRONT)]
-    if magic != _MAGIC or blake2b(front, digest_size=32).digest() != digest:
-        raise unfit()
+    header = _header(content[:_FRONT])
     try:
-        header = json.loads(front)
         places = {name: _Place(*place) for name, place in header["places"].items()}
         arrays = {name: _array(content, place) for name, place in places.items()}
-        moment, numbers = str(header["moment"]), dict(header["numbers"])
+        numbers = dict(header["numbers"])
         is_whole = header["sum"] == _sum(file)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise unfit() from error
     if not is_whole:
         raise unfit()
-    return moment, PackedTable(numbers, arrays)
+    return header["moment"], PackedTable(numbers, arrays)
+
+
+def _header(front: bytes) -> dict[str, Any]:
+    """Parse the start of a file. Raises `Corrupt` if it is not a header with a moment."""
+    if len(front) < _FRONT:
+        raise unfit()
+    magic, length, digest = _START.unpack_from(front)
+    content = front[_START.size : _START.size + length]
+    if magic != _MAGIC or blake2b(content, digest_size=32).digest() != digest:
+        raise unfit()
+    try:
+        header: dict[str, Any] = json.loads(content)
+        return {**header, "moment": str(header["moment"])}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise unfit() from error
 
 
 def _array(content: mmap.mmap, place: _Place) -> npt.NDArray[Any]:

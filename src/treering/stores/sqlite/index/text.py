@@ -8,9 +8,11 @@ import apsw
 from treering.ports.search import Scored, TextFound, TextRequest
 from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.reach import PassingCache
+from treering.stores.rows.upkeep import SHOWN
 from treering.stores.sqlite.database import Database
 from treering.stores.sqlite.index.days import rank_days
 from treering.stores.sqlite.index.kept_tables import SqliteSavedTable
+from treering.stores.sqlite.index.passage_log import SqliteLog
 from treering.stores.sqlite.index.places import rank_places
 from treering.stores.sqlite.index.word_tables import WordTables
 from treering.stores.sqlite.index.words import (
@@ -21,17 +23,27 @@ from treering.stores.sqlite.index.words import (
     rank_words,
     with_past,
 )
-from treering.stores.sqlite.reading import Integers, written_state
+from treering.stores.sqlite.reading import Integers, read_state, written_state
 from treering.stores.sqlite.sight import Sight, passing_keys, sight
 
 
 class SqliteTextSearch:
     """`ports.search.TextSearch` over the ledger's `Database`, always up to date."""
 
-    def __init__(self, database: Database, passing: PassingCache) -> None:
+    def __init__(self, database: Database, passing: PassingCache, *, saves_at_once: bool = True) -> None:
         self._database = database
         self._passing = passing
-        self._words = WordTables(SqliteSavedTable(database, "words"))
+        self._words = WordTables(SqliteSavedTable(database, "words", at_once=saves_at_once))
+
+    def is_due(self) -> bool:
+        """Return whether the saved table is missing, or much has changed since."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return self._words.is_due(SqliteLog(connection), read_state(connection, SHOWN))
+
+    def prepare(self) -> None:
+        """Save the table for all processes."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            self._words.prepare(SqliteLog(connection))
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
         """Answer several requests from one snapshot."""

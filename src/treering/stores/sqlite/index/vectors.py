@@ -44,11 +44,24 @@ _SEARCHED = f"SELECT p.key, p.scope_id, v.vector {JOINED} WHERE {CURRENT}"
 class SqliteVectors(DatabaseVectors[apsw.Connection]):
     """`ports.search.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
-    def __init__(self, database: Database, passing: PassingCache, model: str, dimension: int) -> None:
+    def __init__(
+        self, database: Database, passing: PassingCache, model: str, dimension: int, *, saves_at_once: bool = True
+    ) -> None:
         named = blake2b(f"{model}/{dimension}".encode(), digest_size=8).hexdigest()
         # It reads only `SqliteVectorRows`.
-        saved = cast("SavedTable[VectorRows]", SqliteSavedTable(database, f"vectors.{named}"))
+        saved = cast("SavedTable[VectorRows]", SqliteSavedTable(database, f"vectors.{named}", at_once=saves_at_once))
         super().__init__(model, dimension, read=database.read, write=database.write, passing=passing, saved=saved)
+
+    def is_due(self) -> bool:
+        """Return whether the saved table is missing, or much has changed since."""
+        lag = self.lag()
+        with self._read(once=True) as connection:
+            return self._followed.is_due(self._rows(connection), lag.total - lag.pending)
+
+    def prepare(self) -> None:
+        """Save the table for all processes."""
+        with self._read() as connection:
+            self._followed.prepare(self._rows(connection))
 
     def _find_model(self, connection: apsw.Connection) -> int | None:
         return find_model(connection, self._model, self._dimension)
@@ -136,8 +149,16 @@ class SqliteVectors(DatabaseVectors[apsw.Connection]):
 class SqliteQuickVectors(SqliteVectors):
     """The vectors of a quick model: for the texts that wait for an embedding by the model `main`."""
 
-    def __init__(self, database: Database, passing: PassingCache, quick: Embedder, main: tuple[str, int]) -> None:
-        super().__init__(database, passing, f"{QUICK}{quick.model_id}", quick.dimension)
+    def __init__(
+        self,
+        database: Database,
+        passing: PassingCache,
+        quick: Embedder,
+        main: tuple[str, int],
+        *,
+        saves_at_once: bool = True,
+    ) -> None:
+        super().__init__(database, passing, f"{QUICK}{quick.model_id}", quick.dimension, saves_at_once=saves_at_once)
         self._main = main
 
     def _add_model(self, connection: apsw.Connection) -> int:

@@ -105,7 +105,8 @@ def _work_quietly(space: "Space") -> None:
     from treering.verbs.query.space_status import pace_notes
 
     engine, lag = space.engine, space.engine.index.vectors.lag()
-    if not ((lag.pending or lag.behind) and engine.leases.holder(VECTORS) is None):
+    is_due = lag.pending or lag.behind or engine.vectoriser.has_tables_to_prepare()
+    if not (is_due and engine.leases.holder(VECTORS) is None):
         return
     begun, ready, note_pace = engine.clock.elapsed(), lag.total - lag.pending, pace_notes(engine)
 
