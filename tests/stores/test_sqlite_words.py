@@ -2,6 +2,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 
 import apsw
@@ -268,6 +269,21 @@ def test_frequent_terms_are_found_between_long_postings():
     assert frequent_terms(connection, 1_000, 5_000) == {"seldom": 1_980}
     connection.execute("INSERT INTO passage_words(passage_words) VALUES('optimize')")
     assert frequent_terms(connection, 1_000, 20_000) == {"common": 11_999, "seldom": 1_980}
+
+
+def test_frequent_terms_are_read_once_from_many_segments():
+    connection = full_text(*(range(start, start + 2_000) for start in range(1, 12_001, 2_000)))
+    ranges = []
+
+    def note(_cursor, _sql, bindings):
+        if bindings and len(bindings) == 4:
+            ranges.append(bindings[:2])
+        return True
+
+    connection.exec_trace = note
+    assert frequent_terms(connection, 100, 20_000) == {"common": 12_000}
+    assert ranges == sorted(ranges)
+    assert all(one[1] < other[0] for one, other in pairwise(ranges))
 
 
 def test_next_read_ranks_writes_of_other_processes(path):

@@ -342,15 +342,28 @@ def passages_with(connection: apsw.Connection, term: str) -> int:
 def frequent_terms(connection: apsw.Connection, least: int, most: int) -> dict[str, int]:
     """Return the terms of text whose number of current passages is in a range, with that number.
 
-    Reading all terms takes three times as long. A term whose postings are spread over many segments may be missing.
+    Reading all terms takes up to three times as long. A term whose postings are spread over many segments may be
+    missing.
     """
     terms = vocabulary(connection, WORDS, "row")
     sql = f"SELECT term, doc FROM {terms} WHERE term >= ? AND term < ? AND doc BETWEEN ? AND ?"  # noqa: S608 - our table
     found: dict[str, int] = {}
-    for bounds in connection.execute(_LONG_POSTINGS, (least * _LEAST_BYTES // _PAGE_BYTES,)):
+    for low, high in _joined(connection.execute(_LONG_POSTINGS, (least * _LEAST_BYTES // _PAGE_BYTES,))):
         check_interrupt()
-        found.update(connection.execute(sql, (*(_term(bound) for bound in bounds), least, most)))
+        found.update(connection.execute(sql, (_term(low), _term(high), least, most)))
     return {term: count for term, count in found.items() if not term.startswith("_")}
+
+
+def _joined(ranges: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """Join overlapping ranges: in a small segment, the range of a term contains many terms of the large ones."""
+    first, *others = sorted(ranges) or [(b"", b"")]
+    low, high = first
+    for start, end in others:
+        if start > high:
+            yield low, high
+            low, high = start, end
+        high = max(high, end)
+    yield low, high
 
 
 def _term(bound: bytes) -> str:
