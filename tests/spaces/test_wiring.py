@@ -6,6 +6,9 @@ import treering
 from space_parts import decide, note, open_space, read, records
 from treering.core.errors import Corrupt, Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.policy import Policy
+from treering.registry import Place
+from treering.sources.reading.access import AnyFile
+from treering.spaces import wiring
 from treering.spaces.wiring import BACKENDS, Backend, Opening, author, open_engine
 from treering.stores.sqlite.opening import open_stores
 from treering.system.address import file_address, parse_address
@@ -304,3 +307,16 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(treering.core.errors.Unavailable):
         open_space(f"sqlite:{tmp_path / 'space.db'}")
+
+
+def test_adapter_is_imported_at_its_first_use(monkeypatch):
+    monkeypatch.setattr(wiring, "places_of_extensions", lambda _: [("missing", Place("no_such_module:Adapter"))])
+    adapters = wiring.LazyAdapters(AnyFile())
+    assert adapters["path"] is adapters["path"]
+    assert [*adapters] == ["path", "missing"]
+    assert "missing" in adapters
+    assert "unknown" not in adapters
+    with pytest.raises(ModuleNotFoundError):
+        adapters["missing"]
+    with pytest.raises(KeyError):
+        adapters["unknown"]

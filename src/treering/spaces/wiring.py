@@ -46,6 +46,9 @@ class LazyMapping(Mapping[str, _Item]):
     def __getitem__(self, name: str) -> _Item:
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
 
@@ -57,17 +60,31 @@ class LazyMapping(Mapping[str, _Item]):
         return self._make()
 
 
-def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
-    from treering.sources.formats import formats_here
-    from treering.sources.path import PathAdapter
-    from treering.sources.plugins import ADAPTERS, installed_adapters
+class LazyAdapters(Mapping[str, Adapter]):
+    """The adapters by name. Those of extensions are imported at their first use."""
 
-    formats = formats_here()
-    return {
-        **installed_adapters(),
-        "path": PathAdapter(formats, access=access),
-        **{name: place.load().for_space(formats, access) for name, place in places_of_extensions(ADAPTERS)},
-    }
+    def __init__(self, access: FileAccess) -> None:
+        from treering.sources.formats import formats_here
+        from treering.sources.path import PathAdapter
+        from treering.sources.plugins import ADAPTERS, installed_adapters
+
+        self._formats, self._access = formats_here(), access
+        self._places = dict(places_of_extensions(ADAPTERS))
+        self._loaded = {**installed_adapters(), "path": PathAdapter(self._formats, access=access)}
+
+    def __getitem__(self, name: str) -> Adapter:
+        if name not in self._loaded:
+            self._loaded[name] = self._places[name].load().for_space(self._formats, self._access)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded or name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._loaded, *self._places]))
+
+    def __len__(self) -> int:
+        return len(self._loaded.keys() | self._places.keys())
 
 
 def _trees(access: FileAccess) -> Callable[[], TreeLookup | None]:
@@ -370,7 +387,7 @@ def _engine(
         protection=stores.protection,
         erasures=None if stores.read_only else stores.jobs,
         erasure_key=partial(shared_secret, opening.settings.data_dir / ERASURE_KEY),
-        adapters=LazyMapping(partial(_adapters, opening.files)),
+        adapters=LazyMapping(partial(LazyAdapters, opening.files)),
         files=opening.files,
         ingest_file=_ingest_file,
         trees=_trees(opening.files),
