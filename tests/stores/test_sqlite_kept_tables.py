@@ -11,6 +11,7 @@ import pytest
 from graph_stage import all_nodes, around, edges_of, known_graph, stated
 from index_stage import open_space, seen
 
+from treering.stores.rows.graph import FollowedGraph
 from treering.stores.sqlite.index import kept_tables
 from treering.stores.sqlite.ready import ready_folder
 from treering.testing.fakes import HashingEmbedder, SteppingClock
@@ -203,6 +204,16 @@ def test_prepared_tables_contain_nothing_erased_meanwhile(opened, path, monkeypa
     assert vectors_kept(path)
     assert not any(stored in file.read_bytes() for file in ready_folder(path).iterdir())
     assert agrees(space)
+
+
+def test_saved_table_is_used_after_an_eighth_of_the_space_changed(opened, path, monkeypatch):
+    monkeypatch.setattr("treering.stores.sqlite.index.vector_queue.MAX_LOG_ENTRIES", 2)
+    writer, reader = opened(saves_tables=False), opened(saves_tables=False)
+    fill(writer, 160)
+    writer.index.prepare_tables()
+    writer.commit(*(meeting(writer, place) for place in range(200, 210)))
+    monkeypatch.setattr(FollowedGraph, "_load", lambda *_: pytest.fail("the graph was loaded"))
+    assert agrees(reader)
 
 
 def test_nothing_is_due_if_it_cannot_be_saved(opened, path):

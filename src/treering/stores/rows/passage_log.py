@@ -10,7 +10,7 @@ The epoch is incremented when passages get new keys. Tables of an earlier epoch 
 """
 
 MAX_LOG_ENTRIES = 50_000
-"""Older entries are deleted. A table that is further behind is loaded again."""
+"""Older entries are deleted, in a large SQLite space later. A table that is further behind is loaded again."""
 
 
 class PassageLog(Protocol):
