@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 
@@ -307,6 +308,22 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(treering.core.errors.Unavailable):
         open_space(f"sqlite:{tmp_path / 'space.db'}")
+
+
+def test_open_space_prepares_tables_after_an_erasure(tmp_path, monkeypatch):
+    monkeypatch.setattr("treering.stores.rows.followed_table.MIN_SAVED_PASSAGES", 1)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path))
+    with treering.open(f"sqlite:{tmp_path / 'space.db'}", channel="user", embedder=HashingEmbedder()) as space:
+        secret = space.ingest("source", input={"text": "The number is 8731."}).ids[-1]
+        space.ingest("source", input={"text": "We retry three times."})
+        space.query("search", input={"text": "retry"})
+        space.erase([secret], "a secret")
+        until = time.monotonic() + 60
+        while space.engine.vectoriser.has_tables_to_prepare() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert [*tmp_path.glob("ready/*/graph.table")]
+        assert not any(b"8731" in file.read_bytes() for file in tmp_path.glob("ready/*/*.table"))
+        assert len(space.query("search", input={"text": "retry"}).hits) == 1
 
 
 def test_adapter_is_imported_at_its_first_use(monkeypatch):

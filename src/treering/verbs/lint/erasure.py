@@ -108,6 +108,7 @@ def erase(
     except TreeringError as error:
         proof, repeating = Proof(), RepeatedSentences()
         remaining += (f"the proof: the search for erased content failed ({error.message})",)
+    engine.vectoriser.start()  # to prepare the tables again that were deleted
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
