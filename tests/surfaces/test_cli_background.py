@@ -13,7 +13,8 @@ import pytest
 
 from treering.models.vectoriser import BATCH
 from treering.surfaces.cli import session
-from treering.surfaces.cli.flags import WriteFlags
+from treering.surfaces.cli.commands import spaces
+from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.session import embed_later
 from treering.surfaces.python.space import open_space
 from treering.system.address import parse_address
@@ -80,6 +81,18 @@ def test_command_starts_background_work_if_tables_are_missing(tmp_path, monkeypa
     with session.opened(address):
         pass
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_vectors_prepares_tables_for_searches(tmp_path, monkeypatch, quiet):
+    monkeypatch.setenv("TREERING_EMBEDDER", "static")
+    monkeypatch.setattr("treering.stores.rows.followed_table.MIN_SAVED_PASSAGES", 1)
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    with open_space(address, background=False) as space:
+        space.ingest("source", input={"text": "We retry three times."})
+        assert space.engine.vectoriser.has_tables_to_prepare()
+        spaces.vectors(Access(space=address), quiet=quiet)
+        assert not space.engine.vectoriser.has_tables_to_prepare()
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ def vectors(
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
+            busy.engine.vectoriser.work_alone(busy.engine.progress)  # to prepare tables
             _after_embedding(busy)
         ready = report.total - report.pending
         answer(access, report, [line(f"Embedded {report.made} texts; {ready} of {report.total} are done.")])
