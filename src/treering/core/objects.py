@@ -19,6 +19,7 @@ from treering.core.canonical import (
     JsonObject,
     canonical_json,
     digest,
+    is_none,
     kind_of,
     normalise,
     normalise_text,
@@ -28,7 +29,7 @@ from treering.core.evidence import EvidenceRef, Segment
 from treering.core.field_names import names_beside
 from treering.core.scope import Scope
 
-SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed"})
+SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed", "withheld"})
 """Fields that no `Update` changes: other operations or the ledger do."""
 _MAX_PROBLEMS = 100
 _SHOWN_CHARS = 300
@@ -184,6 +185,18 @@ class _Object(FrozenModel):
         return self
 
 
+class Withheld(FrozenModel):
+    """What is known of a source whose author does not share its text.
+
+    `content` is a hash of the whole text; `hashes` contains, by segment id, the hashes of the cited segments that the
+    source has. Their key is the source's salt, which is not shared either, so that the text cannot be guessed.
+    """
+
+    author: str
+    content: str
+    hashes: dict[str, str] = Field(default={})
+
+
 class Source(_Object):
     """Observed content, stored word for word in segments."""
 
@@ -200,7 +213,8 @@ class Source(_Object):
         "conversation",
         "meeting_record",
     ]
-    status: Literal["active", "invalid", "archived"] = "active"
+    status: Literal["active", "invalid", "archived", "withheld"] = "active"
+    """`withheld`: only what `withheld` contains is known here."""
     origin: str = Field(min_length=1)
     title: str = ""
     fingerprint: str = ""
@@ -209,6 +223,12 @@ class Source(_Object):
     segments: tuple[Segment, ...] = ()
     metadata: JsonObject = Field(default={})
     captured_at: Instant
+    withheld: Withheld | None = Field(default=None, exclude_if=is_none)
+    """Set by a merge if the author of the source withholds all of it, or what was added since it was shared."""
+
+    def withholds(self, segment_id: str) -> bool:
+        """Return whether it has a segment whose text is not shared."""
+        return self.withheld is not None and segment_id in self.withheld.hashes
 
 
 class Node(_Object):
@@ -395,7 +415,7 @@ def parse_object(data: Mapping[str, Any]) -> Object:
         checks: TypeAdapter[Object] = TypeAdapter(AnyObject)
         return checks.validate_python(data)
     except ValidationError as error:
-        raise invalid_fields(error, model=model, refused={"merged_into", "disputed"}) from error
+        raise invalid_fields(error, model=model, refused={"merged_into", "disputed", "withheld"}) from error
 
 
 def invalid_fields(

@@ -45,6 +45,7 @@ from treering.extensions.sharing.merging import (
 )
 from treering.extensions.sharing.sync_home import make_own_folder
 from treering.extensions.sharing.sync_state import LeftAtRemote, SyncState, read_state, write_state
+from treering.extensions.sharing.withholding import Outgoing
 from treering.ports.ledger import Ledger
 from treering.system.machine import held_alone
 from treering.verbs.engine import Progress, silent
@@ -322,7 +323,9 @@ def _push(
     changed = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since)
     if anew := anew or changed or len(notes) >= MAX_OWN_BUNDLES:
         notes, after = [], 0
-    leaving = list(linked_by_id(_leaving(ledger, depot, after)))
+    outgoing = Outgoing(ledger, sessions=True)
+    own = entries(ledger, after=after, without=_brought(ledger, depot, after), outgoing=outgoing)
+    leaving = list(linked_by_id(own))
     if not leaving and not anew:
         return [], 0
     _check_secrets(leaving)
@@ -346,18 +349,11 @@ def _push(
     return leaving, sum(map(len, files.values()))
 
 
-def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
-    """Return the entries that did not come from this remote."""
+def _brought(ledger: Ledger, depot: Depot, after: int) -> frozenset[str]:
+    """Return the patches that merged entries from this remote."""
     tool = f"{TOOL} {depot.name}"[:200]
-    brought: dict[str, bool] = {}
-    theirs: set[str] = set()
-    for event in ledger.events(after=after):
-        if event.merged and "event" in event.merged:
-            if event.patch_id not in brought:
-                brought[event.patch_id] = ledger.patch(event.patch_id).source.tool == tool
-            if brought[event.patch_id]:
-                theirs.add(event.merged["event"])
-    return (entry for entry in entries(ledger, after=after) if entry.event not in theirs)
+    merges = {event.patch_id for event in ledger.events(after=after) if event.merged and "event" in event.merged}
+    return frozenset(one for one in merges if ledger.patch(one).source.tool == tool)
 
 
 def _check_secrets(leaving: Iterable[MergeEntry]) -> None:
