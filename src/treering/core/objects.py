@@ -5,6 +5,7 @@ They are frozen, complete, and checked when created. Every change creates a new 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
 from operator import not_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -229,6 +230,16 @@ class Source(_Object):
     def withholds(self, segment_id: str) -> bool:
         """Return whether it has a segment whose text is not shared."""
         return self.withheld is not None and segment_id in self.withheld.hashes
+
+    @property
+    def place_of_withheld(self) -> str:
+        """The place of its withheld text, as people read it: `Conversation of ada on 28 Nov 2026, not shared`."""
+        return withheld_place(self.kind, self.withheld.author if self.withheld else "", self.captured_at)
+
+
+def withheld_place(kind: str, author: str, at: datetime) -> str:
+    """Describe text that its author does not share."""
+    return f"{kind.replace('_', ' ').capitalize()} of {author or 'another user'} on {at:%d %b %Y}, not shared"
 
 
 class Node(_Object):

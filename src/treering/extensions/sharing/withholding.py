@@ -5,7 +5,7 @@ which does leave is announced by a notice: its author, its date, and hashes of i
 salt that stays here. A notice depends only on the source and its citations, so that it is the same in every copy.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.filters import And, Compare
@@ -65,6 +65,14 @@ class Outgoing:
             source = self._ledger.get(identity) if self._head(identity) else None
             if isinstance(source, Source) and (notice := self._notice(source)):
                 yield notice
+
+    def count_until(self, seq: int) -> int:
+        """Return the number of withheld conversations with coding agents that began before an event."""
+        where = Compare("kind", "eq", _CONVERSATION)
+        items = self._ledger.select(Selection(descend=True, types=("source",), where=where), altered={})
+        scopes = {one.id: one.scope for one in items if self._is_private(one.scope)}
+        began = {scope for one, scope in scopes.items() if self._ledger.events_of(one)[0].seq <= seq}
+        return sum(not self._policy.is_private(scope) for scope in began)
 
     def withholds(self, item: Object) -> bool:
         """Return whether an object does not leave: it is private, or only a candidate with private evidence."""

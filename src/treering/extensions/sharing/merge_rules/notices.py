@@ -1,7 +1,7 @@
 """Notices: what a copy knows of a source that its author withholds. A notice contains none of its words.
 
-Before the source is shared, its notice is in its place, and the newest one counts. If it was shared before, it keeps
-its text, and knows the segments that were added since only by the hashes of the notice.
+Until the source is shared, its newest notice is in its place. A source that was shared before retains its text, and
+segments that were added since are known by their hashes in the notice.
 """
 
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import Turn
-from treering.core.objects import Object, Source, Withheld
+from treering.core.objects import Object, Source, Withheld, withheld_place
 
 WITHHELD = "withheld"
 """The kind of an entry that is a notice, and the status of a source of which only a notice is known."""
@@ -37,7 +37,7 @@ def notice_of(source: Source, cited: Collection[str], author: str) -> Source:
         origin_channel=source.origin_channel,
         salt=digest(f"{WITHHELD} {source.id}")[:_SALT_CHARS],
         origin=_origin_of(source),
-        title=f"{source.kind.replace('_', ' ').capitalize()} of {author} on {at:%d %b %Y}, not shared",
+        title=withheld_place(source.kind, author, at),
         captured_at=at,
         withheld=Withheld(
             author=author,
@@ -64,8 +64,15 @@ def noticed(item: Object | None, notice: Source) -> Source:
     """Return a source, or nothing, after a notice about it."""
     if not isinstance(item, Source) or is_notice(item):
         return notice
-    is_archived = {"status": "archived"} if notice.status == "archived" else {}
-    return item.model_copy(update={"withheld": notice.withheld, **is_archived})
+    known = {part.segment_id for part in item.segments}
+    withheld = notice.withheld
+    added = {one: value for one, value in withheld.hashes.items() if one not in known} if withheld else {}
+    changes: dict[str, Any] = {
+        "withheld": withheld.model_copy(update={"hashes": added}) if withheld and added else None
+    }
+    if notice.status == "archived":
+        changes["status"] = notice.status
+    return item.model_copy(update=changes)
 
 
 def without_notice(item: Object, names: Collection[str]) -> dict[str, Any]:
