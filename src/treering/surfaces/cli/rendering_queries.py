@@ -191,7 +191,7 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
 
 
 def _evidence(places: "Sequence[str]", quotes: "Sequence[str]", *, fenced: bool) -> Iterator[IndentedLine]:
-    """Show the quotes of evidence with their places, which are in the fields of a fenced page. Withheld ones are empty."""
+    """Show the places of evidence, unless the fields of a fenced page contain them, and its words, unless withheld."""
     for place, words in zip(places, quotes, strict=False):
         if not fenced:
             yield line(("based on: ", "cyan"), (one_line(place), "green"), indent=2)

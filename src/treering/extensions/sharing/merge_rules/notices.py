@@ -65,14 +65,11 @@ def noticed(item: Object | None, notice: Source) -> Source:
     if not isinstance(item, Source) or is_notice(item):
         return notice
     known = {part.segment_id for part in item.segments}
-    withheld = notice.withheld
-    added = {one: value for one, value in withheld.hashes.items() if one not in known} if withheld else {}
-    changes: dict[str, Any] = {
-        "withheld": withheld.model_copy(update={"hashes": added}) if withheld and added else None
-    }
-    if notice.status == "archived":
-        changes["status"] = notice.status
-    return item.model_copy(update=changes)
+    hashes = notice.withheld.hashes if notice.withheld else {}
+    added = {one: hashes[one] for one in hashes if one not in known}
+    withheld = notice.withheld.model_copy(update={"hashes": added}) if notice.withheld and added else None
+    is_archived = {"status": "archived"} if notice.status == "archived" else {}
+    return item.model_copy(update={"withheld": withheld, **is_archived})
 
 
 def without_notice(item: Object, names: Collection[str]) -> dict[str, Any]:
