@@ -190,12 +190,14 @@ class Withheld(FrozenModel):
     """What is known of a source whose author does not share its text.
 
     `content` is a hash of the whole text; `hashes` contains, by segment id, the hashes of the cited segments that the
-    source has. Their key is the source's salt, which is not shared either, so that the text cannot be guessed.
+    source has, and `lost` the ids of those that it had. The key of the hashes is the source's salt, which is not shared
+    either, so that the text cannot be guessed.
     """
 
     author: str
     content: str
     hashes: dict[str, str] = Field(default={})
+    lost: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
 
 class Source(_Object):

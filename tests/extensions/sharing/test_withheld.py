@@ -1,8 +1,6 @@
 """A conversation with a coding agent stays with its author; the knowledge confirmed from it arrives with a notice."""
 
 import json
-import shutil
-import sqlite3
 import subprocess
 import zlib
 from dataclasses import dataclass
@@ -14,11 +12,8 @@ from synced_copies import git
 import treering
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import Compare
-from treering.core.objects import Knowledge, Source
+from treering.core.objects import Knowledge
 from treering.extensions.coding_agents.session_work import keep_now
-from treering.extensions.sharing.sync_state import SyncState
-from treering.extensions.sharing.sync_home import home_of_syncs
-from treering.extensions.sharing.merging import log_name
 from treering.ports.ledger import Selection
 from treering.surfaces.cli import run
 

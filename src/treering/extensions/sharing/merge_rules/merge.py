@@ -33,7 +33,7 @@ from treering.extensions.sharing.merge_rules.entries import (
     with_bases,
 )
 from treering.extensions.sharing.merge_rules.entry_checks import problem_of
-from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, noticed
+from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, lost_by, noticed
 from treering.extensions.sharing.merge_rules.settling import settle_together
 
 MOST_AHEAD = timedelta(days=30)
@@ -283,7 +283,8 @@ class _Work:
         if entry.kind != WITHHELD or not isinstance(notice, Source) or not isinstance(here, Source) or is_notice(here):
             return False
         hashes, view = notice.withheld.hashes if notice.withheld else {}, self.session.view
-        return all(here.withholds(one) or view.segment_text(here.id, one) is not None for one in hashes)
+        is_current = lost_by(notice).isdisjoint(part.segment_id for part in here.segments)
+        return is_current and all(here.withholds(one) or view.segment_text(here.id, one) is not None for one in hashes)
 
     def settle(self, unsettled: Collection[str]) -> None:
         """Fold all entries of everything that may have changed, and determine the consequences.

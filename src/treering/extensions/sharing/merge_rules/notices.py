@@ -1,7 +1,7 @@
 """Notices: what a copy knows of a source that its author withholds. A notice contains none of its words.
 
-Until the source is shared, its newest notice is in its place. A source that was shared before retains its text, and
-segments that were added since are known by their hashes in the notice.
+Until the source is shared, its newest notice is in its place. A source that was shared before retains its text, except
+cited segments that its author removed; segments that were added since are known by their hashes in the notice.
 """
 
 from collections.abc import Collection
@@ -43,6 +43,7 @@ def notice_of(source: Source, cited: Collection[str], author: str) -> Source:
             author=author,
             content=source.withheld.content if source.withheld else content,
             hashes={one: hashes[one] for one in sorted(cited) if one in hashes},
+            lost=tuple(sorted(set(cited) - hashes.keys())) if is_active else (),
         ),
     )
 
@@ -64,12 +65,18 @@ def noticed(item: Object | None, notice: Source) -> Source:
     """Return a source, or nothing, after a notice about it."""
     if not isinstance(item, Source) or is_notice(item):
         return notice
-    known = {part.segment_id for part in item.segments}
+    known, lost = {part.segment_id for part in item.segments}, lost_by(notice)
     hashes = notice.withheld.hashes if notice.withheld else {}
     added = {one: hashes[one] for one in hashes if one not in known}
     withheld = notice.withheld.model_copy(update={"hashes": added}) if notice.withheld and added else None
+    left = tuple(part for part in item.segments if part.segment_id not in lost)
     is_archived = {"status": "archived"} if notice.status == "archived" else {}
-    return item.model_copy(update={"withheld": withheld, **is_archived})
+    return item.model_copy(update={"withheld": withheld, "segments": left, **is_archived})
+
+
+def lost_by(notice: Source) -> frozenset[str]:
+    """Return the ids of the cited segments that a withheld source no longer has."""
+    return frozenset(notice.withheld.lost) if notice.withheld else frozenset()
 
 
 def without_notice(item: Object, names: Collection[str]) -> dict[str, Any]:
