@@ -227,7 +227,7 @@ class Source(_Object):
     metadata: JsonObject = Field(default={})
     captured_at: Instant
     withheld: Withheld | None = Field(default=None, exclude_if=is_none)
-    """Set by a merge if the author of the source withholds all of it, or what was added since it was shared."""
+    """Set by a merge if the author of the source withholds all of it, or the segments added since it was shared."""
 
     def withholds(self, segment_id: str) -> bool:
         """Return whether it has a segment whose text is not shared."""

@@ -14,8 +14,10 @@ from treering.core.evidence import EvidenceRef
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge
 from treering.extensions.coding_agents.session_work import keep_now
+from treering.extensions.sharing.merge_rules.notices import notice_of, problem_of_notice
 from treering.ports.ledger import Selection
 from treering.surfaces.cli import run
+from treering.system.settings import Settings
 
 RULE = "Never use fmt.Println in library code."
 DECISION = "Use Postgres instead of Mysql"
@@ -289,3 +291,48 @@ def test_evidence_cannot_be_added_to_a_withheld_conversation(people):
         ref = EvidenceRef(source_id=source.id, segment_id=next(iter(source.withheld.hashes)))
         with pytest.raises(treering.TreeringError):
             space.crystallize("knowledge", input={**fields, "evidence_refs": [ref.model_dump()]})
+
+
+def test_opening_a_withheld_passage_says_that_it_is_not_shared(people):
+    anna, ben = people
+    anna.store_session()
+    anna.confirm(RULE)
+    anna.sync()
+    ben.sync()
+    with ben.open() as space:
+        (source,) = conversations(space)
+        (segment_id,) = source.withheld.hashes
+        (opened,) = space.query("expand", input={"ids": [f"{source.id} {segment_id}"]}).items
+    assert (opened.withheld, opened.text, opened.places) == (True, "", (source.title,))
+
+
+def test_first_sync_that_withholds_reports_the_conversations_sent_before(people):
+    anna, _ = people
+    anna.store_session()
+    anna.share()
+    anna.sync()
+    anna.share("shared_scopes = []\n")
+    homes = Settings.read().data_dir.glob("sync/*")
+    (state,) = [one / "state.json" for one in homes if one.is_dir() and str(anna.file) in (one / "space").read_text()]
+    state.write_text(state.read_text().replace('"withholds":true', '"withholds":false'))
+    (warning,) = [one for one in anna.sync().warnings if "1 conversation sent before" in one]
+    assert "stay with everyone who received them" in warning
+    assert not [one for one in anna.sync().warnings if "sent before" in one]
+
+
+def test_sync_reports_conversations_that_it_withholds(people, capsys):
+    anna, _ = people
+    anna.store_session()
+    assert run(["sync", str(anna.remote)]) == 0
+    assert "Not sent: 1 conversation with coding agents." in capsys.readouterr().out
+
+
+def test_notice_with_text_is_refused(people):
+    anna, _ = people
+    anna.store_session()
+    with anna.open() as space:
+        (source,) = conversations(space)
+    notice = notice_of(source, [], "anna")
+    assert problem_of_notice(notice) == ""
+    assert problem_of_notice(notice.model_copy(update={"segments": source.segments}))
+    assert problem_of_notice(source)
