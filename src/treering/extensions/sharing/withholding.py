@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from treering.core.canonical import canonical_json, digest
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
+from treering.core.scope import ROOT
 from treering.core.writing.integrity import references_of
 from treering.extensions.sharing.merge_rules.entries import LoggedReadings, MergeEntry, entries_of
 from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, notice_of
@@ -90,7 +91,9 @@ class Outgoing:
         return self._private[scope]
 
     def _is_of_session(self, scope: str) -> bool:
-        """Return whether the hooks of a coding agent recorded a conversation in a scope, which has one of its own."""
+        """Return whether the hooks of a coding agent recorded a conversation, which has its own scope, in a scope."""
+        if scope == ROOT:
+            return False
         where = And((Compare("kind", "in", _RECORDED), Compare("scope", "eq", scope)))
         selection = Selection(scope, types=("source", "knowledge"), where=where)
         return any(self._is_by_hooks(item.id) for item in self._ledger.select(selection, altered={}))
