@@ -197,6 +197,7 @@ def test_every_field_of_a_policy_is_looked_at_for_loosening() -> None:
             "functional_predicates": set(),
             "silenced_rules": {"stale": "Later."},
             "self_approval": True,
+            "shared_scopes": {"/discussion"},
         }
     )
     strictest = Policy(
@@ -206,6 +207,13 @@ def test_every_field_of_a_policy_is_looked_at_for_loosening() -> None:
         private_scopes=frozenset({"/me"}),
     )
     assert set(loosened_fields(strictest, loosest)) == Policy.model_fields.keys() - {"trust_weights"}
+
+
+def test_longer_of_a_private_and_a_shared_scope_counts() -> None:
+    policy = Policy(private_scopes=frozenset({"/me", "/me/a/b"}), shared_scopes=frozenset({"/me/a", "/me/a/b"}))
+    scopes = ("/me", "/me/a", "/me/a/x", "/me/a/b", "/mean")
+    assert [policy.is_private(one) for one in scopes] == [True, False, False, True, False]
+    assert [policy.is_shared(one) for one in scopes] == [False, True, True, False, False]
 
 
 def test_equal_policies_have_equal_hashes_whatever_the_order_of_their_sets() -> None:

@@ -56,7 +56,7 @@ def test_sync_reports_that_whole_conversations_are_sent(stage, monkeypatch):
     stage.write({"team/.keep": ""})
     with treering.open(Settings.read().space_address("ada"), create=True, background=False) as space:
         space.discussions().open("suppliers").append([treering.Message(content="Flour is late.", role="user")])
-    assert "They include 1 whole conversation;" in stage.done("sync", "./team", "--space", "ada").out
+    assert "They include 1 whole conversation, with all messages." in stage.done("sync", "./team", "--space", "ada").out
     assert "conversation" not in stage.done("sync", "./team", "--space", "ada").out
 
 

@@ -5,6 +5,7 @@ They are frozen, complete, and checked when created. Every change creates a new 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache
 from operator import not_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -19,6 +20,7 @@ from treering.core.canonical import (
     JsonObject,
     canonical_json,
     digest,
+    is_none,
     kind_of,
     normalise,
     normalise_text,
@@ -28,7 +30,7 @@ from treering.core.evidence import EvidenceRef, Segment
 from treering.core.field_names import names_beside
 from treering.core.scope import Scope
 
-SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed"})
+SETTLED = frozenset({"status", "scope", "origin_channel", "merged_into", "disputed", "withheld"})
 """Fields that no `Update` changes: other operations or the ledger do."""
 _MAX_PROBLEMS = 100
 _SHOWN_CHARS = 300
@@ -184,6 +186,20 @@ class _Object(FrozenModel):
         return self
 
 
+class Withheld(FrozenModel):
+    """What is known of a source whose author does not share its text.
+
+    `content` is a hash of the whole text; `hashes` contains, by segment id, the hashes of the cited segments that the
+    source has, and `lost` the ids of those that it had. The key of the hashes is the source's salt, which is not shared
+    either, so that the text cannot be guessed.
+    """
+
+    author: str
+    content: str
+    hashes: dict[str, str] = Field(default={})
+    lost: tuple[str, ...] = Field(default=(), exclude_if=not_)
+
+
 class Source(_Object):
     """Observed content, stored word for word in segments."""
 
@@ -200,7 +216,8 @@ class Source(_Object):
         "conversation",
         "meeting_record",
     ]
-    status: Literal["active", "invalid", "archived"] = "active"
+    status: Literal["active", "invalid", "archived", "withheld"] = "active"
+    """`withheld`: only what `withheld` contains is known here."""
     origin: str = Field(min_length=1)
     title: str = ""
     fingerprint: str = ""
@@ -209,6 +226,22 @@ class Source(_Object):
     segments: tuple[Segment, ...] = ()
     metadata: JsonObject = Field(default={})
     captured_at: Instant
+    withheld: Withheld | None = Field(default=None, exclude_if=is_none)
+    """Set by a merge if the author of the source withholds all of it, or the segments added since it was shared."""
+
+    def withholds(self, segment_id: str) -> bool:
+        """Return whether it has a segment whose text is not shared."""
+        return self.withheld is not None and segment_id in self.withheld.hashes
+
+    @property
+    def place_of_withheld(self) -> str:
+        """The place of its withheld text, as people read it: `Conversation of ada on 28 Nov 2026, not shared`."""
+        return withheld_place(self.kind, self.withheld.author if self.withheld else "", self.captured_at)
+
+
+def withheld_place(kind: str, author: str, at: datetime) -> str:
+    """Describe text that its author does not share."""
+    return f"{kind.replace('_', ' ').capitalize()} of {author or 'another user'} on {at:%d %b %Y}, not shared"
 
 
 class Node(_Object):
@@ -395,7 +428,7 @@ def parse_object(data: Mapping[str, Any]) -> Object:
         checks: TypeAdapter[Object] = TypeAdapter(AnyObject)
         return checks.validate_python(data)
     except ValidationError as error:
-        raise invalid_fields(error, model=model, refused={"merged_into", "disputed"}) from error
+        raise invalid_fields(error, model=model, refused={"merged_into", "disputed", "withheld"}) from error
 
 
 def invalid_fields(

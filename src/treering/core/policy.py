@@ -12,6 +12,7 @@ from treering.core.errors import Denied, IllegalTransition
 from treering.core.evidence import EvidenceRef
 from treering.core.objects import Channel, Knowledge, Object, WorkItem
 from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
+from treering.core.scope import is_within
 
 # A text is trusted according to its channel and status, never according to its content.
 TrustLevel = Literal["high", "medium", "low"]
@@ -103,7 +104,18 @@ class Policy(FrozenModel):
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""
     private_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=not_)
-    """Scopes that never leave the space by merge or sync, including the scopes below them."""
+    """Scopes that are withheld from others by merge and sync, including the scopes below them."""
+    shared_scopes: frozenset[str] = Field(default=frozenset(), exclude_if=not_)
+    """Scopes that are shared although they would be withheld: conversations with coding agents, or in a private scope
+    that contains them."""
+
+    def is_private(self, scope: str) -> bool:
+        """Return whether a private scope contains a scope, and no shared scope inside of it does."""
+        return not self.is_shared(scope) and _longest(scope, self.private_scopes) > 0
+
+    def is_shared(self, scope: str) -> bool:
+        """Return whether a shared scope contains a scope, and no private scope inside of it does."""
+        return _longest(scope, self.shared_scopes) > _longest(scope, self.private_scopes)
 
     @field_validator("channel_trust", mode="before")
     @classmethod
@@ -114,6 +126,11 @@ class Policy(FrozenModel):
     @classmethod
     def _other_weights_by_default(cls, given: Any) -> Any:
         return {**TRUST_WEIGHTS, **given} if isinstance(given, Mapping) else given
+
+
+def _longest(scope: str, containing: Iterable[str]) -> int:
+    """Return the length of the longest of these scopes that contains a scope, or 0."""
+    return max((len(one) for one in containing if is_within(scope, one)), default=0)
 
 
 def needs_review(patch: Patch, policy: Policy) -> bool:
@@ -213,6 +230,7 @@ def loosened_fields(old: Policy, new: Policy) -> tuple[str, ...]:
         "silenced_rules": new.silenced_rules.keys() <= old.silenced_rules.keys(),
         "self_approval": new.self_approval <= old.self_approval,
         "private_scopes": new.private_scopes >= old.private_scopes,
+        "shared_scopes": new.shared_scopes <= old.shared_scopes,
     }
     return tuple(name for name, holds in stricter.items() if not holds)
 
@@ -267,7 +285,7 @@ def _table(**moves: str) -> Table:
 
 
 TRANSITIONS: Mapping[str, Table] = {
-    "source": _table(active="invalid archived", invalid="active archived", archived=""),
+    "source": _table(active="invalid archived", invalid="active archived", archived="", withheld=""),
     "node": _table(active="merged archived", merged="", archived="active"),
     "knowledge": _table(
         candidate="active contested archived",
@@ -304,6 +322,9 @@ CURRENT: Mapping[str, frozenset[str]] = {
     "work_item": frozenset({"open", "in_progress", "blocked", "resolved", "closed"}),
 }
 """Statuses in which an object may be presented as current, unless it is over (`is_over`)."""
+
+CITABLE = frozenset({"active", "withheld"})
+"""Statuses in which a source supports knowledge."""
 
 WITHDRAWN_BY_CASCADE = frozenset({"candidate", "active", "contested"})
 """Knowledge with these statuses becomes `stale` when its last support is lost. `TRANSITIONS` allows only `active` to

@@ -36,7 +36,9 @@ from treering.core.versions import HeldContents, known_branches
 from treering.core.writing.journal import MERGE
 from treering.extensions.sharing.merge_rules.entries import MAP, same_words
 from treering.extensions.sharing.merge_rules.merge import Merged
+from treering.extensions.sharing.merge_rules.notices import is_notice
 from treering.extensions.sharing.merging import difference, entries, log_name, merge_ledger, receive
+from treering.extensions.sharing.withholding import Outgoing
 from treering.ports.adapter import BranchRead, SegmentDraft, SourceDraft
 from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli import run
@@ -46,6 +48,7 @@ from treering.testing.memory_ledger import MemoryLedger
 from treering.verbs.ingest.changes import SourceChanges, SourceGone, SourceToWrite
 from treering.verbs.ingest.known import KnownSources
 
+PRIVATE = Policy(private_scopes=frozenset({"/me"}))
 MERGER = Author(actor="ada", channel="user", tool="merge")
 
 
@@ -57,7 +60,7 @@ class Replica:
         self.make = Builder(clock)
         self.name = name
         self.commits = 0
-        self.ledger: Ledger = MemoryLedger(clock=clock)
+        self.ledger: Ledger = MemoryLedger(clock=clock, policy=PRIVATE)
 
     def read_branch(self, branch: str, words: str | None, path: str = "a.py") -> None:
         """Read a file of a branch, as ingest does; `None`: the branch has no such file. A word is a line."""
@@ -654,6 +657,9 @@ class Merging(RuleBasedStateMachine):
         super().__init__()
         self.replicas = [Replica(name, place - 1) for place, name in enumerate(self.names)]
         self.erased: set[str] = set()
+        self.facts = 0
+        self.chats: dict[str, set[str]] = {name: set() for name in self.names}
+        """By name, the conversations that a replica has the words of."""
 
     @rule(data=st.data())
     def tell(self, data: st.DataObject) -> None:
@@ -719,6 +725,30 @@ class Merging(RuleBasedStateMachine):
             change(replica, Erase, name)
 
     @rule(data=st.data())
+    def chat(self, data: st.DataObject) -> None:
+        """Begin, continue or shorten a conversation that stays private, and state something from it."""
+        replica = self._one(data)
+        origin = f"chat of {replica.name}"
+        held = [one for one in replica.current().values() if getattr(one, "origin", "") == origin]
+        (chat,) = [one for one in held if isinstance(one, Source) and one.status == "active"] or [None]
+        self.facts += 1
+        if chat is None:
+            chat = replica.make.source(f"word{self.facts}", origin=origin, scope="/me", kind="conversation")
+            replica.ledger.commit(replica.make.patch(chat))
+            self.chats[replica.name].add(chat.id)
+        elif data.draw(st.booleans()):
+            texts = [part.excerpt for part in chat.segments][data.draw(st.integers(0, 1)) :]
+            segments = replica.make.segments(chat, *texts, f"word{self.facts}")
+            update = Update(id=chat.id, expected_revision=chat.revision, changes={"segments": segments})
+            replica.ledger.commit(replica.make.patch(update))
+            chat = replica.ledger.get(chat.id)
+        assert isinstance(chat, Source)
+        evidence = replica.make.evidence(chat, data.draw(st.integers(0, len(chat.segments) - 1)))
+        status = data.draw(st.sampled_from(["active", "candidate"]))
+        fact = replica.make.fact(f"fact {self.facts}", "is", "there", evidence, status=status)
+        replica.ledger.commit(replica.make.patch(fact))
+
+    @rule(data=st.data())
     def merge(self, data: st.DataObject) -> None:
         one, other = self._one(data), self._one(data)
         if one is not other:
@@ -734,6 +764,7 @@ class Merging(RuleBasedStateMachine):
         empty = [one for one in self.replicas if not one.ledger.sequence()]
         if empty and replica.ledger.sequence():
             empty[0].ledger.load(replica.ledger.records())
+            self.chats[empty[0].name] |= self.chats[replica.name]
 
     @invariant()
     def what_was_erased_does_not_come_back(self) -> None:
@@ -743,6 +774,10 @@ class Merging(RuleBasedStateMachine):
             assert not here & gone
 
     def teardown(self) -> None:
+        met_in_turn(self.replicas)
+        self._check_withheld()
+        for replica in self.replicas:
+            replica.ledger.change_policy(Policy(), by=ADA)
         met_in_turn(self.replicas)
         first, *others = self.replicas
         for replica in self.replicas:
@@ -758,6 +793,18 @@ class Merging(RuleBasedStateMachine):
                 for name in type(a).model_fields
                 if getattr(a, name) != getattr(b, name, None) and name not in ("revision", "updated_at")
             ]
+
+    def _check_withheld(self) -> None:
+        """Check that all copies have the same state of what leaves its author, and no words of what does not."""
+        known: dict[str, Object] = {}
+        for replica in self.replicas:
+            outgoing = Outgoing(replica.ledger)
+            replica.ledger.verify()
+            for item in replica.current().values():
+                if isinstance(item, Source) and item.kind == "conversation":
+                    assert item.id in self.chats[replica.name] or (is_notice(item) and not item.segments)
+                if not outgoing.withholds(item):
+                    assert same_words(known.setdefault(item.id, item), item)
 
     def _one(self, data: st.DataObject) -> Replica:
         return data.draw(st.sampled_from(self.replicas))

@@ -281,6 +281,8 @@ def _create_source(item: Source, draft: Draft) -> OperationResult:
             hint="Update that source instead, with its current revision.",
             details={"id": known.id, "current": known.revision},
         )
+    if item.withheld:
+        raise InvalidPatch("Only a merge records a withheld source.", hint="Leave out the field 'withheld'.")
     check_segments(item, earlier=())
     return created(draft.create(item))
 

@@ -8,7 +8,7 @@ from treering.core.errors import InvalidPatch
 from treering.core.evidence import EvidenceRef, any_place_holds
 from treering.core.objects import Decision, Fact, Knowledge, Node, Object, Source, Summary, WorkItem
 from treering.core.patch import Link, LinkType
-from treering.core.policy import CURRENT, WITHDRAWN_BY_CASCADE, Policy
+from treering.core.policy import CITABLE, CURRENT, WITHDRAWN_BY_CASCADE, Policy
 from treering.core.versions import SEVERAL, branches_with
 from treering.core.writing.draft import Draft, Erased, Put
 
@@ -413,9 +413,14 @@ def _is_earlier_version(item: Knowledge) -> bool:
 
 
 def holds(ref: EvidenceRef, draft: Draft) -> bool:
-    """Return whether evidence exists now, on any branch."""
-    source = draft.cited(ref.source_id, ref.segment_id)
-    return source is not None and source.status == "active" and source.segment is not None
+    """Return whether evidence exists now, on any branch, here or withheld by its author."""
+    cited = draft.cited(ref.source_id, ref.segment_id)
+    if cited is None or cited.status not in CITABLE:
+        return False
+    if cited.segment is not None:
+        return True
+    source = draft.find(ref.source_id)
+    return isinstance(source, Source) and source.withholds(ref.segment_id)
 
 
 def _declared_outright(item: Knowledge) -> bool:

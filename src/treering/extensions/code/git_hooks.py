@@ -67,7 +67,7 @@ def hooks_to_offer(place: Path) -> Iterator[str]:
         remote, _ = _sync_place("origin", top)
         if SENDING not in installed:
             yield (
-                f"To share this memory and its stored sessions with everyone who can access {remote}, "
+                f"To share this memory, without your conversations, with everyone who can access {remote}, "
                 f"at each merge and push: treering hook install --sync {remote}"
             )
 
@@ -76,7 +76,7 @@ def sharing_notes(remote: str) -> tuple[str, ...]:
     """Return sentences that explain sharing over `remote`."""
     return (
         f"Merges and branch checkouts pull others' changes from {remote}; a push to it sends yours.",
-        "Stored sessions of coding agents are sent with all their messages, unless /discussion is a private scope.",
+        "Conversations with coding agents are not sent; rules, decisions and tasks confirmed from them are.",
         "Secrets and private scopes are not sent. TREERING_HOOK_SYNC=0 turns it off.",
     )
 

@@ -24,6 +24,8 @@ from treering.extensions.sharing.proof_checking import NotProven, check_signatur
 
 FORMAT = "treering-bundles"
 VERSION = 2
+VERSION_WITH_NOTICES = 3
+"""The version of bundles with notices of withheld sources, which versions of Treering before them cannot read."""
 MAX_BUNDLES = 256
 """Bundles that a manifest names."""
 MAX_ENTRIES = 1_000_000
@@ -162,7 +164,7 @@ def read_manifest(files: Mapping[str, bytes], name: str, signers: Path | None) -
         manifest = BundleManifest.model_validate(body)
     except (ValueError, AttributeError, RecursionError) as error:
         raise Corrupt("its manifest cannot be read.", hint=_AGAIN) from error
-    if manifest.format != FORMAT or manifest.version > VERSION:
+    if manifest.format != FORMAT or manifest.version > VERSION_WITH_NOTICES:
         raise InvalidInput("this Treering does not support its version.", hint="Upgrade Treering.")
     if manifest.replica != name or content.get("digest") != digest(canonical_json(body)):
         raise Corrupt("its manifest was modified.", hint=_AGAIN)

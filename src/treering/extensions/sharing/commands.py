@@ -79,8 +79,9 @@ def sync(
 ) -> None:
     """Share this space with others over a git remote or a folder.
 
-    Pulls others' changes, merges them and pushes yours. Objects that contain
-    secrets and private scopes are never sent.
+    Pulls others' changes, merges them and pushes yours. Secrets, private scopes
+    and conversations with coding agents are not sent; rules and decisions
+    confirmed from a conversation are.
     """
     from treering.extensions.sharing.sync import SyncWishes
 
@@ -96,7 +97,9 @@ def sync(
         lines.append(line(f"Sent {sent} to {report.remote}."))
         if report.conversations:
             whole = counted_things(report.conversations, "whole conversation")
-            lines.append(line(f"They include {whole}; the page on sharing shows how to make conversations private."))
+            lines.append(line(f"They include {whole}, with all messages."))
+        if report.withheld_conversations:
+            lines.append(line(_withheld(report.withheld_conversations)))
     if report.received:
         lines += received
     elif options.fetch:
@@ -137,6 +140,14 @@ def verify(
     answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
     if problems:
         raise Exit(1)
+
+
+def _withheld(count: int) -> str:
+    named = "1 conversation" if count == 1 else f"{count} conversations"
+    return (
+        f"Not sent: {named} with coding agents. Confirmed rules, decisions and tasks from them are sent. "
+        "To share one: shared_scopes in the policy file."
+    )
 
 
 @contextmanager

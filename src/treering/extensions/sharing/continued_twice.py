@@ -7,6 +7,7 @@ from treering.core.counting import counted_things
 from treering.core.objects import Object, Source
 from treering.extensions.sharing.merge_rules.entries import MergeEntry
 from treering.extensions.sharing.merge_rules.merge import Merged
+from treering.extensions.sharing.merge_rules.notices import WITHHELD
 from treering.ports.ledger import Head, Ledger
 
 _KIND = "conversation"
@@ -21,7 +22,7 @@ def versions_of_both(ledger: Ledger, coming: Sequence[MergeEntry], touched: Coll
     theirs = {
         one.target: one.after
         for one in sorted(coming, key=lambda one: one.order)
-        if isinstance(one.after, Source) and one.after.kind == _KIND and one.target in touched
+        if isinstance(one.after, Source) and one.after.kind == _KIND and one.target in touched and one.kind != WITHHELD
     }
     ours = {name: ledger.get(name) for name in ledger.heads(theirs)}  # the others were erased here
     return {name: (one, theirs[name]) for name, one in ours.items() if isinstance(one, Source)}

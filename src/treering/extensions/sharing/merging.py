@@ -2,7 +2,7 @@
 
 import heapq
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,7 +16,6 @@ from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Author
-from treering.core.scope import is_within
 from treering.core.versions import known_branches
 from treering.core.writing.journal import MERGE, MERGED, POLICY
 from treering.extensions.sharing.continued_twice import hidden_messages, versions_of_both
@@ -31,6 +30,7 @@ from treering.extensions.sharing.merge_rules.entries import (
     with_bases,
 )
 from treering.extensions.sharing.merge_rules.merge import Incoming, Merged, Parent, merge_entries
+from treering.extensions.sharing.withholding import Outgoing
 from treering.ports.index import Change
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.runtime import collecting_seldom
@@ -434,18 +434,24 @@ def log_name(ledger: Ledger) -> str:
 
 
 def entries(
-    ledger: Ledger, *, after: int = 0, upto: int | None = None, without: Collection[str] = ()
+    ledger: Ledger,
+    *,
+    after: int = 0,
+    upto: int | None = None,
+    without: Collection[str] = (),
+    outgoing: Outgoing | None = None,
 ) -> Iterator[MergeEntry]:
-    """Yield the entries of a ledger's log behind `after`, without private scopes.
+    """Yield the entries of a ledger's log behind `after` that leave it, and then notices of withheld sources.
 
-    `without`: patches to leave out.
+    `without`: patches to leave out. `outgoing`: the selection of entries, by default all but private scopes.
     """
-    private = ledger.policy.private_scopes
+    selected = outgoing or Outgoing(ledger)
     events = ledger.events(after=after, limit=None if upto is None else max(upto - after, 0))
     readings = LoggedReadings(maps_held(ledger), ledger.events_of)
     while batch := [*islice((event for event in events if event.patch_id not in without), _BATCH)]:
         changes = ledger.changes(batch[0].seq - 1, batch[-1].seq - batch[0].seq + 1)
-        yield from _public(_told_by(batch, changes, ledger, readings), private, ledger)
+        yield from selected.shared(_told_by(batch, changes, ledger, readings))
+    yield from selected.notices()
 
 
 def maps_held(ledger: Ledger) -> Mapping[str, Sequence[str]]:
@@ -475,27 +481,6 @@ def _told_by(
         is_change = event.event_type != MERGED and event.target not in (MERGE, POLICY)
         if is_change and (entry := entry_of(event, revision, readings)):
             yield entry
-
-
-def _public(unfiltered: Iterable[MergeEntry], private: Collection[str], ledger: Ledger) -> Iterator[MergeEntry]:
-    """Leave out private scopes, and links of objects that no longer exist."""
-    merge_entries = list(unfiltered)
-    heads = ledger.heads({end for entry in merge_entries if entry.link for end in entry.link[1:]})
-
-    def hidden(scope: str) -> bool:
-        return any(is_within(scope, one) for one in private)
-
-    for entry in merge_entries:
-        if entry.link:
-            ends = [heads.get(end) for end in entry.link[1:]]
-            if ends[0] and not any(end and hidden(end.scope) for end in ends):
-                yield entry
-        elif entry.after is None:
-            yield entry
-        elif not hidden(entry.after.scope):
-            before = entry.before
-            is_hidden = before is not None and not isinstance(before, str) and hidden(before.scope)
-            yield entry.model_copy(update={"before": None}) if is_hidden else entry
 
 
 def difference(left: Ledger, right: Ledger) -> DiffReport:

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from treering.core.audit import ERASED, Anchor
+from treering.core.counting import counted_things
 from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.objects import Source
 from treering.core.patch import Author
@@ -22,6 +23,7 @@ from treering.core.writing.journal import POLICY_CHANGED
 from treering.extensions.sharing.bundles import (
     FORMAT,
     VERSION,
+    VERSION_WITH_NOTICES,
     BundleManifest,
     BundleNote,
     ReadBudget,
@@ -34,6 +36,7 @@ from treering.extensions.sharing.copying import head_of
 from treering.extensions.sharing.depots import MANIFEST, Depot, Files, depot_at, warnings_of
 from treering.extensions.sharing.merge_rules.entries import MergeEntry, linked_by_id
 from treering.extensions.sharing.merge_rules.merge import Parent
+from treering.extensions.sharing.merge_rules.notices import WITHHELD
 from treering.extensions.sharing.merging import (
     Erasing,
     MergeReport,
@@ -45,6 +48,7 @@ from treering.extensions.sharing.merging import (
 )
 from treering.extensions.sharing.sync_home import make_own_folder
 from treering.extensions.sharing.sync_state import LeftAtRemote, SyncState, read_state, write_state
+from treering.extensions.sharing.withholding import Outgoing
 from treering.ports.ledger import Ledger
 from treering.system.machine import held_alone
 from treering.verbs.engine import Progress, silent
@@ -73,6 +77,8 @@ class SyncReport(Value):
     """Bytes of the bundles that were sent."""
     conversations: int = 0
     """Conversations among them, such as sessions of coding agents, with all of their messages."""
+    withheld_conversations: int = 0
+    """New or continued conversations with coding agents that were not sent."""
     waiting: tuple[str, ...] = ()
     """Patches that wait for review here: they are not sent."""
     passed_over: tuple[str, ...] = ()
@@ -146,9 +152,12 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         warnings += _reason_lines(reasons, len(others) - MAX_PLACES)
         warnings += received.warnings if received else ()
     sent, size = list[MergeEntry](), 0
+    outgoing = Outgoing(ledger, sessions=True)
     try:
         if wishes.push:
-            sent, size = _push(ledger, depot, state, left, wishes, anew=left is None and state.replica in there)
+            anew = left is None and state.replica in there
+            sent, size = _push(ledger, depot, state, left, wishes, outgoing, anew=anew)
+            warnings += _of_earlier_conversations(outgoing, left)
     finally:
         if received and (received.erased or received.withheld):
             # Erased content may be in fetched objects: remove them, and read them again next time.
@@ -162,8 +171,13 @@ def _sync(ledger: Ledger, depot: Depot, state: SyncState, *, by: Author, wishes:
         sent=len(sent),
         bytes=size,
         conversations=len(
-            {one.target for one in sent if isinstance(one.after, Source) and one.after.kind == _CONVERSATION}
+            {
+                one.target
+                for one in sent
+                if isinstance(one.after, Source) and one.after.kind == _CONVERSATION and one.kind != WITHHELD
+            }
         ),
+        withheld_conversations=len(outgoing.conversations),
         waiting=waiting_patches(ledger) if wishes.push else (),
         passed_over=tuple(sorted(reasons)),
         warnings=tuple(warnings),
@@ -314,7 +328,14 @@ def _is_whole(left: LeftAtRemote, files: Mapping[str, bytes]) -> bool:
 
 
 def _push(
-    ledger: Ledger, depot: Depot, state: SyncState, left: LeftAtRemote | None, wishes: SyncWishes, *, anew: bool
+    ledger: Ledger,
+    depot: Depot,
+    state: SyncState,
+    left: LeftAtRemote | None,
+    wishes: SyncWishes,
+    outgoing: Outgoing,
+    *,
+    anew: bool,
 ) -> tuple[list[MergeEntry], int]:
     """Send the entries that the remote does not have; return them, and the bytes of their bundles."""
     notes, after = (list(left.bundles), left.head.seq) if left else ([], 0)
@@ -322,8 +343,11 @@ def _push(
     changed = any(event.event_type in (ERASED, POLICY_CHANGED) for event in since)
     if anew := anew or changed or len(notes) >= MAX_OWN_BUNDLES:
         notes, after = [], 0
-    leaving = list(linked_by_id(_leaving(ledger, depot, after)))
+    own = entries(ledger, after=after, without=_brought(ledger, depot, after), outgoing=outgoing)
+    leaving = list(linked_by_id(own))
     if not leaving and not anew:
+        if left:
+            state.left[depot.name] = left.model_copy(update={"withholds": True})
         return [], 0
     _check_secrets(leaving)
     head = head_of(ledger, ledger.sequence()) if not since else Anchor(seq=since[-1].seq, hash=since[-1].hash)
@@ -333,31 +357,46 @@ def _push(
         sha256 = hashlib.sha256(data).hexdigest()
         note = BundleNote(name=f"{sha256[:32]}.bundle", sha256=sha256, last=head.seq, entries=len(leaving))
         notes, files[note.name] = [*notes, note], data
+    version = VERSION_WITH_NOTICES if any(one.kind == WITHHELD for one in leaving) else VERSION
+    version = max(version, left.version) if left and after else version
     manifest = BundleManifest(
-        format=FORMAT, version=VERSION, replica=state.replica, log=log_name(ledger), head=head, bundles=tuple(notes)
+        format=FORMAT,
+        version=version,
+        replica=state.replica,
+        log=log_name(ledger),
+        head=head,
+        bundles=tuple(notes),
     )
     files[MANIFEST] = written(manifest, wishes.key)
     depot.send(state.replica, files, keep=[note.name for note in notes if note.name not in files])
     state.left[depot.name] = LeftAtRemote(
-        head=head, bundles=manifest.bundles, manifest=hashlib.sha256(files[MANIFEST]).hexdigest()
+        head=head,
+        bundles=manifest.bundles,
+        manifest=hashlib.sha256(files[MANIFEST]).hexdigest(),
+        version=version,
+        withholds=True,
     )
     if anew:
         depot.forget()
     return leaving, sum(map(len, files.values()))
 
 
-def _leaving(ledger: Ledger, depot: Depot, after: int) -> Iterator[MergeEntry]:
-    """Return the entries that did not come from this remote."""
+def _of_earlier_conversations(outgoing: Outgoing, left: LeftAtRemote | None) -> Iterator[str]:
+    """Report once what happens to the conversations that an earlier version of Treering sent to a remote."""
+    count = outgoing.count_until(left.head.seq) if left and not left.withholds else 0
+    if count:
+        yield (
+            f"Conversations with coding agents are no longer sent. {counted_things(count, 'conversation')} sent before "
+            "stay with everyone who received them, without new messages. To send conversations again, add "
+            'shared_scopes = ["/discussion"] to the policy file.'
+        )
+
+
+def _brought(ledger: Ledger, depot: Depot, after: int) -> frozenset[str]:
+    """Return the patches that merged entries from this remote."""
     tool = f"{TOOL} {depot.name}"[:200]
-    brought: dict[str, bool] = {}
-    theirs: set[str] = set()
-    for event in ledger.events(after=after):
-        if event.merged and "event" in event.merged:
-            if event.patch_id not in brought:
-                brought[event.patch_id] = ledger.patch(event.patch_id).source.tool == tool
-            if brought[event.patch_id]:
-                theirs.add(event.merged["event"])
-    return (entry for entry in entries(ledger, after=after) if entry.event not in theirs)
+    merges = {event.patch_id for event in ledger.events(after=after) if event.merged and "event" in event.merged}
+    return frozenset(one for one in merges if ledger.patch(one).source.tool == tool)
 
 
 def _check_secrets(leaving: Iterable[MergeEntry]) -> None:

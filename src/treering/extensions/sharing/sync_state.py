@@ -10,7 +10,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.audit import Anchor
-from treering.extensions.sharing.bundles import BundleNote
+from treering.extensions.sharing.bundles import VERSION, BundleNote
 from treering.extensions.sharing.depots import Kind
 from treering.sources.reading.folder import read_bytes
 from treering.system.machine import replace_file
@@ -28,6 +28,10 @@ class LeftAtRemote(BaseModel):
     head: Anchor
     bundles: tuple[BundleNote, ...]
     manifest: str
+    version: int = VERSION
+    """The version of the manifest."""
+    withholds: bool = False
+    """Whether conversations with coding agents were withheld; earlier versions of Treering sent them."""
 
 
 class SyncState(BaseModel):

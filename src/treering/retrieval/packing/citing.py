@@ -30,6 +30,8 @@ class Citing:
     segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
     """By id of a source that holds a declaration: its author and day."""
+    withheld: frozenset[str] = frozenset()
+    """Ids of sources whose authors do not share them."""
 
     @classmethod
     def of(cls, cited: ObjectsFound) -> "Citing":
@@ -42,6 +44,7 @@ class Citing:
                 for identity, head in cited.heads.items()
                 if is_declaration(head.origin)
             },
+            frozenset(identity for identity, head in cited.heads.items() if head.status == "withheld"),
         )
 
     def citations(self, item: Object) -> Iterator[Citation]:
@@ -64,9 +67,11 @@ class Citing:
         return any(segment is not None and isinstance(segment.locator, Lines) for segment in segments)
 
     def _evidence(self, ref: EvidenceRef) -> Citation | None:
-        """Cite evidence that verifies; of a source in another scope only its id is shown."""
+        """Cite evidence that verifies, or is withheld; of a source in another scope only its id is shown."""
         origin = self.origins.get(ref.source_id, ref.source_id)
         segment = self.segments.get((ref.source_id, ref.segment_id))
+        if ref.source_id in self.withheld:
+            return Citation(mark=UNNUMBERED, object_id=ref.source_id, origin=origin, place=origin)
         if origin != ref.source_id and segment is None:
             return None
         place = "" if origin == ref.source_id or segment is None else self._place(ref, segment, origin)

@@ -176,12 +176,7 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
         yield line(fence("\n".join(f"{name}: {value}" for name, value in rows), origin=report.title), indent=2)
     else:
         yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in rows)
-    for place, words in zip(places, report.quotes, strict=False):
-        if fenced:
-            yield line(fence(words, origin=place), indent=2)
-        else:
-            yield line(("based on: ", "cyan"), (one_line(place), "green"), indent=2)
-            yield line(_snippet(words), indent=4)
+    yield from _evidence(places, report.quotes, fenced=fenced)
     for segment in shown.get("segments", ()):
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
@@ -193,6 +188,15 @@ def render_page(report: "PageReport", *, fenced: bool, verbose: bool = False) ->
     yield from _listed("It names", named)
     history = [one for one in report.history if verbose or one.event not in LINK_EVENTS]
     yield from _listed("History", [_change(one, fenced=fenced, verbose=verbose) for one in history])
+
+
+def _evidence(places: "Sequence[str]", quotes: "Sequence[str]", *, fenced: bool) -> Iterator[IndentedLine]:
+    """Show the places of evidence, unless the fields of a fenced page contain them, and its words, unless withheld."""
+    for place, words in zip(places, quotes, strict=False):
+        if not fenced:
+            yield line(("based on: ", "cyan"), (one_line(place), "green"), indent=2)
+        if words:
+            yield line(fence(words, origin=place) if fenced else _snippet(words), indent=2 if fenced else 4)
 
 
 def _words(report: "PageReport", *, fenced: bool) -> Iterator[IndentedLine]:

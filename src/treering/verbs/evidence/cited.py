@@ -1,6 +1,6 @@
 """The places that knowledge is based on."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from treering.core.declarations import is_declaration
@@ -35,8 +35,10 @@ def first_places(ledger: Ledger, items: Iterable[Object | None]) -> dict[str, st
 
 
 def cited_words(ledger: Ledger, item: Object, tree: TreeView | None = None) -> Mapping[str, str]:
-    """Return the cited words by their place in a tree; see `cited_places`."""
-    return {place: words for place, words, _, _ in _cited(ledger, item, tree)}
+    """Return the cited words by their place in a tree; see `cited_places`. Withheld words are empty."""
+    refs = _refs(ledger, item, tree)
+    withheld = {source.place_of_withheld: "" for ref, source in refs if source.withholds(ref.segment_id)}
+    return {place: words for place, words, _, _ in _cited(ledger, refs, tree)} | withheld
 
 
 def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
     `tree`: the tree in which they are looked up; without one, all branches.
     """
     lost: dict[str, None] = {}
-    for place, _, source, segment in _cited(ledger, item, tree):
+    for place, _, source, segment in _cited(ledger, _refs(ledger, item, tree), tree):
         here = item_in_tree(source, tree) if source.status == "active" else None
         if here is None and tree and tree.changed.get(tree.path(source.origin)):
             continue  # the file of a branch that was not read
@@ -56,13 +58,18 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
     return tuple(lost)
 
 
-def _cited(ledger: Ledger, item: Object, tree: TreeView | None) -> Iterator[tuple[str, str, Source, Segment]]:
+def _refs(ledger: Ledger, item: Object, tree: TreeView | None) -> list[tuple[EvidenceRef, Source]]:
+    return refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else []
+
+
+def _cited(
+    ledger: Ledger, refs: Sequence[tuple[EvidenceRef, Source]], tree: TreeView | None
+) -> Iterator[tuple[str, str, Source, Segment]]:
     """Yield places with their words, sources and segments.
 
     If branches have the same words in different segments, only the segment in the tree is returned.
     """
     cited: list[tuple[EvidenceRef, Source, Segment, Segment | None]] = []
-    refs = refs_in_tree(ledger, item, tree) if isinstance(item, Knowledge) else []
     # One read for all that are in their sources now; others are read one by one.
     current = on_all_branches(ledger).segments([(ref.source_id, ref.segment_id) for ref, _ in refs]) if refs else {}
     for ref, source in refs:

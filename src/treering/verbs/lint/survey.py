@@ -14,7 +14,7 @@ from treering.core.characters import named
 from treering.core.filters import EVERYTHING, Compare, Filter
 from treering.core.objects import Knowledge, Object, ObjectType, Source, WorkItem, title_of
 from treering.core.patch import Link, Operation
-from treering.core.policy import is_current
+from treering.core.policy import CITABLE, is_current
 from treering.core.scope import ROOT, is_within, sees
 from treering.core.versions import TreeView
 from treering.core.writing.integrity import references_of
@@ -113,15 +113,15 @@ class Survey:
         return is_near or self.find(identity) is not None or identity in self.altered
 
     def holds(self, source_id: str, segment_id: str) -> bool:
-        """Return whether a segment is in an active source now."""
+        """Return whether a segment is in an active source now, or in a withheld one."""
         if self._near and (source_id, segment_id) in self._near.segments and source_id in self._near.heads:
             return self._near.heads[source_id].status == "active"
         source = self.find(source_id)
         if source_id in self.altered:
             return True  # its former segments are unknown
-        if not isinstance(source, Source) or source.status != "active":
+        if not isinstance(source, Source) or source.status not in CITABLE:
             return False
-        return any(part.segment_id == segment_id for part in source.segments)
+        return source.withholds(segment_id) or any(part.segment_id == segment_id for part in source.segments)
 
     def links(self, identity: str) -> Sequence[Link]:
         """Return the links that start or end at an object."""

@@ -272,6 +272,8 @@ class Expanded(Value):
     """Why it is not current in the requested tree."""
     vanished: bool = False
     """For a place: whether its source no longer contains it; the text is its last version."""
+    withheld: bool = False
+    """For a place: whether its author does not share its text."""
 
 
 class ExpandReport(Report):
@@ -439,6 +441,9 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
         data = shown_object(item, max_tokens=budget)
         return Expanded(id=reference, text=title_of(item), object=data, **_state_of(call, item, options))
+    if item.withholds(segment_id) and all(part.segment_id != segment_id for part in item.segments):
+        place = (item.place_of_withheld,)
+        return Expanded(id=reference, text="", places=place, withheld=True, **_state_of(call, item, options))
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
     fitted = cut_to_tokens(text, budget)

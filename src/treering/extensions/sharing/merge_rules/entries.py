@@ -20,6 +20,7 @@ from treering.core.canonical import FrozenModel, Instant, is_none, parse_time
 from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace, on_any_branch, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
+from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, noticed, without_notice
 
 _Member = TypeVar("_Member")
 _SETTLED = frozenset({"contested", "settled", "staled", "withdrawn"})
@@ -186,6 +187,8 @@ def entry_of(event: AuditEvent, revision: ReadRevision, readings: LoggedReadings
     state = event.after or {}
     if link := state.get("link") or (event.before or {}).get("link"):
         return _entry(event, target, link=tuple(link), added="link" in state)
+    if event.merged and (notice := event.merged.get(WITHHELD)):
+        return _entry(event, target, after=Source.model_validate(notice))
     number = state.get("revision")
     after = revision(target, number) if number else None
     if after is None:
@@ -266,8 +269,11 @@ def folded(entries: Iterable[MergeEntry]) -> Object | None:
     for entry in sorted(entries, key=lambda one: one.order):
         if entry.after is None or isinstance(entry.before, str):
             continue
+        if entry.kind == WITHHELD and isinstance(entry.after, Source):
+            item = noticed(item, entry.after)
+        else:
+            item = entry.after if item is None or is_notice(item) else _with(item, entry)
         last = entry.after
-        item = entry.after if item is None else _with(item, entry)
     return item if item is None or last is None else _valid(item, last)
 
 
@@ -278,7 +284,7 @@ def _with(item: Object, entry: MergeEntry) -> Object:
     names = _differing(before, after) if before else sorted(type(after).model_fields.keys() - _LOCAL)
     if entry.kind in _SETTLED and "last_verified_at" not in names:
         names = [name for name in names if name != "status"]
-    changes = {name: _member(name, item, before, after) for name in names}
+    changes = {**without_notice(item, names), **{name: _member(name, item, before, after) for name in names}}
     if isinstance(item, Knowledge) and isinstance(after, Knowledge) and before is not None:
         unseen = [name for name in _WORDS.intersection(names) if getattr(before, name) != getattr(item, name)]
         if any(getattr(after, name) != getattr(item, name) for name in unseen):

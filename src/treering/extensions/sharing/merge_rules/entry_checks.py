@@ -13,6 +13,7 @@ from treering.core.patch import LinkType
 from treering.core.writing.draft import View
 from treering.core.writing.journal import MERGED, POLICY_CHANGED
 from treering.extensions.sharing.merge_rules.entries import MergeEntry
+from treering.extensions.sharing.merge_rules.notices import WITHHELD, problem_of_notice
 
 MAX_SEQUENCE = 2**53
 """The largest number of an event: JSON readers of every language represent it exactly."""
@@ -65,6 +66,8 @@ def _problem_of_form(entry: MergeEntry) -> str:
     changes = (entry.kind == ERASED, entry.kind in LINK_EVENTS, entry.kind not in (ERASED, *LINK_EVENTS))
     if changes != (entry.after is None and entry.link is None, entry.link is not None, entry.after is not None):
         return "it contains neither an old nor a new state"
+    if entry.kind == WITHHELD:
+        return problem_of_notice(entry.after)
     if entry.link is None:
         return ""
     kind, source, target = entry.link

@@ -33,6 +33,7 @@ from treering.extensions.sharing.merge_rules.entries import (
     with_bases,
 )
 from treering.extensions.sharing.merge_rules.entry_checks import problem_of
+from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, lost_by, noticed
 from treering.extensions.sharing.merge_rules.settling import settle_together
 
 MOST_AHEAD = timedelta(days=30)
@@ -269,12 +270,21 @@ class _Work:
                 self.withheld += sum(entry.kind != ERASED for entry in entries)
                 continue
             events = {entry.event for entry in known}
-            new = {entry.event: entry for entry in entries if entry.event not in events}
+            new = {one.event: one for one in entries if one.event not in events and not self._is_known_text(one)}
             if new:
                 ordered = sorted(new.values(), key=lambda entry: entry.order)
                 self.fresh[target] = [
                     one for one in with_bases(ordered, known) if one.after is not None or one.link is not None
                 ]
+
+    def _is_known_text(self, entry: MergeEntry) -> bool:
+        """Return whether an entry is a notice about text that is known here, as in the copy of its author."""
+        here, notice = self.stored.get(entry.target), entry.after
+        if entry.kind != WITHHELD or not isinstance(notice, Source) or not isinstance(here, Source) or is_notice(here):
+            return False
+        hashes, view = notice.withheld.hashes if notice.withheld else {}, self.session.view
+        is_current = lost_by(notice).isdisjoint(part.segment_id for part in here.segments)
+        return is_current and all(here.withholds(one) or view.segment_text(here.id, one) is not None for one in hashes)
 
     def settle(self, unsettled: Collection[str]) -> None:
         """Fold all entries of everything that may have changed, and determine the consequences.
@@ -464,7 +474,12 @@ class _Writer:
                     known.append(here)
                     base = here.revision
             if entry.after is not None:
-                here = self._revision(entry.kind, here, entry.after, _origin(entry, base=base), entry)
+                after = (
+                    noticed(here, entry.after)
+                    if entry.kind == WITHHELD and isinstance(entry.after, Source)
+                    else entry.after
+                )
+                here = self._revision(entry.kind, here, after, _origin(entry, base=base), entry)
                 known.append(here)
         if here is None or not same_words(here, final):
             self._revision(_event_of(here, final), here, final, None)
@@ -581,14 +596,16 @@ def _parent_data(parent: Parent) -> dict[str, Any]:
 
 
 def _origin(entry: MergeEntry, *, base: int) -> dict[str, Any]:
-    knew = {} if entry.knew is None else {"knew": list(entry.knew)}
+    more: dict[str, Any] = {} if entry.knew is None else {"knew": list(entry.knew)}
+    if entry.kind == WITHHELD and entry.after:
+        more[WITHHELD] = entry.after.model_dump(mode="json")
     return {
         "event": entry.event,
         "at": render_time(entry.at),
         "seq": entry.seq,
         "base": base,
         "patch": entry.patch,
-        **knew,
+        **more,
     }
 
 

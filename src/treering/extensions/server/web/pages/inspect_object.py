@@ -28,7 +28,7 @@ _SAID_ELSEWHERE = frozenset(
 _OF_WORK = ("priority", "owner_refs", "due_at", "resolution", "outcome")
 """Fields of work and activities that state what there is to do, or what came of it."""
 _LINES = re.compile(r"#L(\d+)(?:-L\d+)?")
-State = Literal["same", "moved", "changed", "gone"]
+State = Literal["same", "moved", "changed", "gone", "withheld"]
 _MOST_SHOWN = 20
 _MOST_COMPARED = 200
 _COMPARED_CHARS = 2_000
@@ -240,6 +240,8 @@ def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
         why = f"The source is no longer in the space{beyond}."
         return Quotation(**fields, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
+    if here.withheld:
+        return Quotation(**fields, title=here.places[0], text="", state="withheld", why="Its author does not share it.")
     where = here.places[0] if here.places else ""
     lines = () if here.vanished else ref.get("lines") or ()
     known = {**fields, "title": here.title, "text": _cited_text(here.text, lines), "place": _cited_place(where, lines)}
