@@ -27,7 +27,7 @@ from treering.spaces import wiring
 from treering.spaces.policy_and_anchor import AnchorPlace
 from treering.spaces.wiring import Opening, author, open_engine
 from treering.surfaces.python.everyday import EverydayMethods
-from treering.system.address import Address, shown_address
+from treering.system.address import Address, file_address, shown_address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.catalog import TOOLS
@@ -70,7 +70,7 @@ _MOST_NAMED = 10
 
 
 def open_space(
-    address: str | Address | None = None,
+    address: str | Path | Address | None = None,
     *,
     actor: str | None = None,
     channel: Channel = "agent",
@@ -86,7 +86,7 @@ def open_space(
 ) -> "Space":
     """Open a space; `treering.open` is this function.
 
-    `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a space. The
+    `address`: a path, `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a space. The
     default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author of writes and
     their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a function called with each
     new head of the audit log. `background`: whether to embed, and to rebuild an index of an older version, in the
@@ -99,7 +99,7 @@ def open_space(
     """
     settings = Settings.read()
     opening = Opening(
-        address=settings.space_address(address),
+        address=file_address(address) if isinstance(address, Path) else settings.space_address(address),
         settings=settings,
         author=author(actor, channel, settings),
         anchor=anchor,
