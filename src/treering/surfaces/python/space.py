@@ -86,16 +86,17 @@ def open_space(
 ) -> "Space":
     """Open a space; `treering.open` is this function.
 
-    `address`: a path, `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a space.
-    The default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author of writes
-    and their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a function called with each
-    new head of the audit log. `background`: whether to embed, and to rebuild an index of an older version, in the
-    background. If false, an outdated index is rebuilt first, or by other processes with `whole=False`. `embedder`: the
-    embedding model; the default is the one in the settings. `quick`: whether written texts first get a vector of the
-    quick model, until the embedder has run; true by default unless an `embedder` is given. `reranker`: the model that
-    reranks the best hits on `options.rerank`, or its location as `onnx:FOLDER`. `files`: the folder from which `ingest`
-    may read files and repositories; the default is any file. Set it if others decide what to ingest. Raises
-    `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    `address`: a path, `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a
+    space. The default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author
+    of writes and their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a
+    function called with each new head of the audit log. `background`: whether to embed, and to rebuild an index of
+    an older version, in the background. If false, an outdated index is rebuilt first, or by other processes with
+    `whole=False`. `embedder`: the embedding model; the default is the one in the settings. `quick`: whether written
+    texts first get a vector of the quick model, until the embedder has run; true by default unless an `embedder` is
+    given. `reranker`: the model that reranks the best hits on `options.rerank`, or its location as `onnx:FOLDER`.
+    `files`: the folder from which `ingest` may read files and repositories; the default is any file. Set it if
+    others decide what to ingest. Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`,
+    `Corrupt`.
     """
     settings = Settings.read()
     opening = Opening(
