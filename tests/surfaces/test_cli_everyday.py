@@ -192,6 +192,12 @@ def test_undo_takes_back_what_was_recorded_last(acme):
     assert printed(acme, "undo") == "Undone: No new dependencies\n"
 
 
+def test_undo_names_an_entry_that_was_undone_before(acme):
+    identity = next(one for one in acme.json("rule", "No globals")["ids"] if one.startswith("know:"))
+    printed(acme, "undo", identity)
+    assert 'Already undone: "No globals".' in acme.run("undo", identity).err
+
+
 def test_undo_goes_back_step_by_step(acme):
     printed(acme, "task", "Write the docs")
     printed(acme, "done", "docs write", "Written")

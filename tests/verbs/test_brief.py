@@ -13,6 +13,8 @@ from treering.retrieval.text.analysis import estimate_tokens
 from treering.verbs.ingest.turns import Message
 from treering.verbs.query.branch_edits import EDITED
 
+BY_AGENT = " (by an agent)"
+
 
 def brief(space, scope="/", **options):
     return space.query("brief", scope=scope, options=options)
@@ -53,8 +55,8 @@ def test_brief_shows_rules_decisions_and_open_work(space):
     settled(space, "Redelivery is counted by x-death")
     task(space, "Limit redeliveries", priority="high")
     assert sections(brief(space)) == {
-        "Rules": ["No new dependencies without an issue"],
-        "Decided": ["Redelivery is counted by x-death"],
+        "Rules": [f"No new dependencies without an issue{BY_AGENT}"],
+        "Decided": [f"Redelivery is counted by x-death{BY_AGENT}"],
         "Open": ["Limit redeliveries (high)"],
     }
 
@@ -84,7 +86,7 @@ def test_brief_marks_a_decision_that_waits_for_confirmation(space):
     assert re.fullmatch(r"Deploys never happen on Fridays \(recorded by an agent on \d\d \w{3}, not confirmed\)", entry)
     assert "Confirm   1 decision waits for confirmation: treering review list" in report.lines
     space.crystallize("promote", input={"ids": [report.sections[0].entries[0].id]})
-    assert sections(brief(space)) == {"Decided": ["Deploys never happen on Fridays"]}
+    assert sections(brief(space)) == {"Decided": [f"Deploys never happen on Fridays{BY_AGENT}"]}
 
 
 def test_brief_shows_rules_of_the_user_before_decisions_of_an_agent(space):
@@ -107,8 +109,8 @@ def test_brief_leaves_out_a_candidate_that_looks_like_instructions(space):
 def test_brief_shows_nothing_of_sibling_scopes(space):
     rule(space, "Everywhere")
     rule(space, "Only in web", "/web")
-    assert sections(brief(space, "/api")) == {"Rules": ["Everywhere"]}
-    assert sections(brief(space, "/web"))["Rules"] == ["Only in web", "Everywhere"]
+    assert sections(brief(space, "/api")) == {"Rules": [f"Everywhere{BY_AGENT}"]}
+    assert sections(brief(space, "/web"))["Rules"] == [f"Only in web{BY_AGENT}", f"Everywhere{BY_AGENT}"]
 
 
 def test_brief_shows_decisions_whose_evidence_changed_as_stale(space):
@@ -327,7 +329,7 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered"]}),
+        ("a = 1\nb = 2\n", {"Decided": [f"Anvils are numbered{BY_AGENT}"]}),
         ("a = 2\n", {"Decided": [f'Anvils are numbered ({EDITED}acme/app.py:1 is now "a = 2")']}),
         (
             "def number(): ...\n",
@@ -348,14 +350,16 @@ def test_rules_for_changed_files_precede_rules_for_others(on_branch):
     quote = note(on_branch, "Rules")
     for where in ("acme/app.py", "", "acme/tax.py"):
         decide(on_branch, f"Rule {where}", quote, kind="constraint", payload={"rule": f"Rule {where}", "scope": where})
-    assert sections(brief(on_branch))["Rules"] == ["Rule", "Rule acme/app.py", "Rule acme/tax.py"]
+    assert sections(brief(on_branch))["Rules"] == [
+        f"{one}{BY_AGENT}" for one in ("Rule", "Rule acme/app.py", "Rule acme/tax.py")
+    ]
 
 
 def test_often_used_decisions_precede_newer_ones(space):
     used = settled(space, "Anvils are cast in sand")
     settled(space, "Hammers are forged")
     space.crystallize("feedback", input={"question": "How are anvils cast?", "right": [used]})
-    assert sections(brief(space))["Decided"][0] == "Anvils are cast in sand"
+    assert sections(brief(space))["Decided"][0] == f"Anvils are cast in sand{BY_AGENT}"
 
 
 def test_preferences_have_their_own_section_and_give_way_to_rules(space):

@@ -322,6 +322,11 @@ class TestPromotion:
         space.crystallize("promote", input={"ids": [known]})
         assert status(space, known) == "active"
 
+    def test_one_candidate_is_named_by_id(self, space):
+        known = decide(space, "SQLite", note(space, "We use SQLite."), status="candidate")
+        space.crystallize("promote", input={"id": known})
+        assert status(space, known) == "active"
+
     def test_a_candidate_without_evidence_does_not(self, space):
         unchanged_by(space, InvalidPatch, "promote", {"ids": [decide(space, "SQLite")]})
 

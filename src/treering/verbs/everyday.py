@@ -267,8 +267,8 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
         case Decision() | Constraint() | Preference() | Fact() if not why and _is_same(text, item.title):
             call = _knowledge(item.kind, item.title, payload, because)
         case Decision(question=question, outcome=outcome):
-            own = "" if _is_same(question, outcome) else question
-            call = decide(text, because, question=own, why=why, instead_of=[outcome])
+            # The same question even if it is only the old statement: replacements in two copies contradict each other.
+            call = decide(text, because, question=question, why=why, instead_of=[outcome])
         case Constraint(scope=applies_to):
             call = rule(text, because, applies_to=applies_to, why=why)
         case Preference(scope=applies_to):

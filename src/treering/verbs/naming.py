@@ -135,17 +135,23 @@ def patch_named(engine: Engine, text: str) -> str:
     identity = full_id(ledger, given) if is_patch(given) else id_named(engine, given, strict=True)
     if is_patch(identity):
         return identity
-    for event in reversed(ledger.events_of(identity)):
-        if event.patch_id and is_recording(ledger.patch(event.patch_id)):
-            return event.patch_id
+    patches = [ledger.patch(event.patch_id) for event in reversed(ledger.events_of(identity)) if event.patch_id]
+    if recording := next(filter(is_recording, patches), None):
+        return recording.id
+    if any(one.status == "reverted" and not is_reading(one) for one in patches):
+        raise NotFound(f"Already undone: {_named_object(ledger, identity)}.", hint="See: treering log")
     number = number_in(text)
     if number is None or number.answer:
         raise NotFound(f"{identity} was not recorded by a patch that could be undone.", hint="See: treering log")
-    head = ledger.heads([identity]).get(identity)
     raise NotFound(
-        f"{number.number} is {label(head.title) if head else identity} in the last answer, and no patch.",
+        f"{number.number} is {_named_object(ledger, identity)} in the last answer, and no patch.",
         hint="Numbers refer to the last answer. List patches first: treering review list, or treering log -v.",
     )
+
+
+def _named_object(ledger: Ledger, identity: str) -> str:
+    head = ledger.heads([identity]).get(identity)
+    return label(head.title) if head else identity
 
 
 def is_recording(patch: PatchRecord) -> bool:

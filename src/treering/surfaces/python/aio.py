@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_async(
-    address: str | None = None, *, actor: str | None = None, channel: Channel = "agent", **options: Any
+    address: str | Path | None = None, *, actor: str | None = None, channel: Channel = "agent", **options: Any
 ) -> "AsyncSpace":
     """Return a space for `async with`, which opens it. Takes the options of `treering.open`."""
     return AsyncSpace(address, actor=actor, channel=channel, **options)
@@ -30,7 +30,7 @@ def open_async(
 class AsyncSpace:
     """A space whose methods are coroutines. Each is the method of `treering.Space` with this name."""
 
-    def __init__(self, address: str | None, **options: Any) -> None:
+    def __init__(self, address: str | Path | None, **options: Any) -> None:
         self._address, self._options = address, options
         self._space: Space | None = None
 

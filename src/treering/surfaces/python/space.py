@@ -27,7 +27,7 @@ from treering.spaces import wiring
 from treering.spaces.policy_and_anchor import AnchorPlace
 from treering.spaces.wiring import Opening, author, open_engine
 from treering.surfaces.python.everyday import EverydayMethods
-from treering.system.address import Address, shown_address
+from treering.system.address import Address, file_address, shown_address
 from treering.system.settings import Settings
 from treering.verbs import catalog
 from treering.verbs.catalog import TOOLS
@@ -70,7 +70,7 @@ _MOST_NAMED = 10
 
 
 def open_space(
-    address: str | Address | None = None,
+    address: str | Path | Address | None = None,
     *,
     actor: str | None = None,
     channel: Channel = "agent",
@@ -86,20 +86,21 @@ def open_space(
 ) -> "Space":
     """Open a space; `treering.open` is this function.
 
-    `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a space. The
-    default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author of writes and
-    their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a function called with each
-    new head of the audit log. `background`: whether to embed, and to rebuild an index of an older version, in the
-    background. If false, an outdated index is rebuilt first, or by other processes with `whole=False`. `embedder`: the
-    embedding model; the default is the one in the settings. `quick`: whether written texts first get a vector of the
-    quick model, until the embedder has run; true by default unless an `embedder` is given. `reranker`: the model that
-    reranks the best hits on `options.rerank`, or its location as `onnx:FOLDER`. `files`: the folder from which `ingest`
-    may read files and repositories; the default is any file. Set it if others decide what to ingest. Raises
-    `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    `address`: a path, `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:` or the name of a
+    space. The default is `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel`: the author
+    of writes and their channel; a program is an `agent` unless it acts for a person. `anchor`: a file, or a
+    function called with each new head of the audit log. `background`: whether to embed, and to rebuild an index of
+    an older version, in the background. If false, an outdated index is rebuilt first, or by other processes with
+    `whole=False`. `embedder`: the embedding model; the default is the one in the settings. `quick`: whether written
+    texts first get a vector of the quick model, until the embedder has run; true by default unless an `embedder` is
+    given. `reranker`: the model that reranks the best hits on `options.rerank`, or its location as `onnx:FOLDER`.
+    `files`: the folder from which `ingest` may read files and repositories; the default is any file. Set it if
+    others decide what to ingest. Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`,
+    `Corrupt`.
     """
     settings = Settings.read()
     opening = Opening(
-        address=settings.space_address(address),
+        address=file_address(address) if isinstance(address, Path) else settings.space_address(address),
         settings=settings,
         author=author(actor, channel, settings),
         anchor=anchor,

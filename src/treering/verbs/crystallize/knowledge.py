@@ -132,11 +132,20 @@ class _Evidence(Value):
 
 
 class PromoteInput(Value):
-    """Candidates to promote, or a scope whose content moves up."""
+    """Candidates to promote, or a scope whose content moves up. `id` is short for one candidate."""
+
+    SHORT_NAMES = frozenset({"id"})
 
     ids: tuple[str, ...] = Field(default=(), max_length=500, description="Knowledge to make active.")
     from_scope: Scope | None = Field(default=None, description="A child scope whose objects move up.")
     to_scope: Scope | None = Field(default=None, description="Their new scope; default: the parent scope.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_one(cls, given: object) -> object:
+        if not isinstance(given, Mapping) or "id" not in given or given.get("ids"):
+            return given
+        return {**{name: value for name, value in given.items() if name != "id"}, "ids": (given["id"],)}
 
     @model_validator(mode="after")
     def _names_something(self) -> "PromoteInput":

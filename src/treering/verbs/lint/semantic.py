@@ -40,12 +40,38 @@ def contradictions(seen: Survey) -> Iterator[Problem]:
             yield _dispute(item, seen)
     for contested in claims.values():
         if len(contested) > 1:
-            values = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
+            values = " ↔ ".join(f"{named(_claim(item))} ({item.id})" for item in contested)
             yield Problem(
                 ids=tuple(item.id for item in contested),
                 explanation=f"These contradict each other: {values}. Supersede the losing ones, naming the winner.",
             )
     yield from _contradicting_proposals(seen)
+    yield from _replaced_twice(seen)
+
+
+def _claim(item: Knowledge) -> str:
+    return item.payload.outcome if isinstance(item.payload, Decision) else passages_of(item)[0].text
+
+
+def _replaced_twice(seen: Survey) -> Iterator[Problem]:
+    """Report current statements that replaced the same one, as happens in two copies that are merged later."""
+    for old in seen.each(Knowledge, where=Compare("status", "eq", "superseded")):
+        links = [link for link in seen.links(old.id) if link.type == "supersedes" and link.target == old.id]
+        items = [one for link in links if isinstance(one := seen.find(link.source), Knowledge) and is_current(one)]
+        is_reported = any(one.status == "contested" for one in items)
+        if len(items) > 1 and not is_reported and not _one_replaced_another(items, seen):
+            yield Problem(
+                ids=tuple(sorted(one.id for one in items)),
+                explanation=f"All of these replaced {named(old.title)}: "
+                f"{', '.join(named(one.title) for one in items)}. Replace the wrong ones by the right one.",
+            )
+
+
+def _one_replaced_another(items: Sequence[Knowledge], seen: Survey) -> bool:
+    ids = {one.id for one in items}
+    return any(
+        link.type == "supersedes" and {link.source, link.target} <= ids for one in ids for link in seen.links(one)
+    )
 
 
 def _contradicting_proposals(seen: Survey) -> Iterator[Problem]:

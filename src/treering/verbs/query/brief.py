@@ -301,10 +301,16 @@ def _section(
     return BriefSection(name=name, entries=entries, total=len(items))
 
 
+_OF_AGENT = "by an agent"
+"""An agent may record what it has evidence for, and confirm it, without a person."""
+
+
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
     if isinstance(item, WorkItem):
         return statement_of(item, doubt)
+    if not doubt and item.origin_channel == "agent":
+        doubt = _OF_AGENT
     if not doubt:
         return statement_of(item)
     reason = reason_of(item) if doubt.startswith(EDITED) else ""
