@@ -77,7 +77,7 @@ class TypedWords:
         wanted: dict[str, tuple[str, ...]] = {}
         for at, word, terms in self.words:
             is_subject = not self.content_terms.isdisjoint(terms) and (
-                _is_proper(word, begins=_begins(self.task, at)) or (is_short and _may_be_subject(word, rarity))
+                _is_proper(word, begins=begins_sentence(self.task, at)) or (is_short and _may_be_subject(word, rarity))
             )
             if word in quoted or _is_name(word) or is_subject:
                 wanted[word] = terms
@@ -143,7 +143,7 @@ def _is_plain(word: str) -> bool:
     )
 
 
-def _begins(task: str, at: int) -> bool:
+def begins_sentence(task: str, at: int) -> bool:
     """Return whether a sentence begins here, so that a capital does not mark a name."""
     before = task[:at].rstrip()
     return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
@@ -161,7 +161,7 @@ def names_written(text: str) -> Iterator[str]:
     if language_of(text) is None:
         for match in _WORD.finditer(text):
             word = match[0]
-            if word[0].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
+            if word[0].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
                 yield from query_words(word)
 
 
@@ -177,7 +177,7 @@ def pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]
         end = match.end()
         if len(word) == 1 and word.isupper():
             continue  # an initial, which one text has and another leaves out
-        if word[:1].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
+        if word[:1].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
             terms = frozenset(query_words(word))
             if last and terms:
                 yield last, terms
