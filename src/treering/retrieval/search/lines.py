@@ -217,8 +217,10 @@ def _sentences(place: int, line: str) -> Iterator[_Piece]:
     """Yield the sentences of a long line with their start; a sentence that is too long is cut between words."""
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)):
-        for piece in _PIECE.finditer(line, start, end):
-            yield _Piece(place, piece.start(), piece[0])
+        if start < end <= start + limits.MAX_LINE_CHARS:
+            yield _Piece(place, start, line[start:end])
+        else:
+            yield from (_Piece(place, piece.start(), piece[0]) for piece in _PIECE.finditer(line, start, end))
         start = end
 
 

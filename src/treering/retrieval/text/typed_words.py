@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from treering.core.characters import label
 from treering.ports.models import Rarity
-from treering.retrieval.text.analysis import query_words
+from treering.retrieval.text.analysis import query_words, word_terms
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 from treering.retrieval.tuning import TUNING
@@ -62,9 +62,8 @@ class TypedWords:
     def of(cls, task: str) -> "TypedWords":
         """Read the words of a task."""
         typed = ((match.start(), match[0].strip(".*-–—/")) for match in _WORD.finditer(task))
-        terms: dict[str, tuple[str, ...]] = {}
-        words = [(at, word, terms.get(word) or terms.setdefault(word, query_words(word))) for at, word in typed]
-        return cls(task, tuple(words), frozenset(query_words(task)))
+        words = tuple((at, word, word_terms(word)) for at, word in typed)
+        return cls(task, words, frozenset(query_words(task)))
 
     def names(self, rarity: Rarity) -> Mapping[str, tuple[str, ...]]:
         """Return the names that the task may be about, as typed, each with its index terms.
@@ -162,7 +161,7 @@ def names_written(text: str) -> Iterator[str]:
         for match in _WORD.finditer(text):
             word = match[0]
             if word[0].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
-                yield from query_words(word)
+                yield from word_terms(word)
 
 
 def pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
@@ -178,7 +177,7 @@ def pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]
         if len(word) == 1 and word.isupper():
             continue  # an initial, which one text has and another leaves out
         if word[:1].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
-            terms = frozenset(query_words(word))
+            terms = frozenset(word_terms(word))
             if last and terms:
                 yield last, terms
             last, joined = terms or last, 0

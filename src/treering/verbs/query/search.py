@@ -1,6 +1,7 @@
 """`query` in mode `search`: ranked hits."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, ClassVar, Literal
@@ -8,6 +9,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.core.objects import Object
+from treering.ports.index import one_moment
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
@@ -116,7 +119,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     Raises `InvalidInput` if there is neither.
     """
     if given.text:
-        return _search(call, given, options, limit=options.limit)
+        return _search(call, given, options)
     if not options.filter:
         raise InvalidInput(
             "There is neither a text to search for nor a filter.",
@@ -157,14 +160,29 @@ def _listed(call: Call, options: HitOptions) -> SearchReport:
     )
 
 
-def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) -> SearchReport:
-    """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
-    engine = call.engine
+def _search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
+    """Prepare the question, and answer it from one snapshot, unless models work in between."""
     reach = reach_of(call, options)
     named = object_with_id(call, given.text, reach)
     # An id has no meaning; other hits only mention it.
     text, semantic = (named.id, False) if named else (given.text, options.semantic)
     question = question_of(call, text, semantic=semantic, zone=zone_of(call, options))
+    with nullcontext() if options.deep or options.rerank else one_moment(call.engine.index):
+        return _answer(call, given, options, question, reach, named, limit=options.limit)
+
+
+def _answer(
+    call: Call,
+    given: SearchInput,
+    options: HitOptions,
+    question: Question,
+    reach: Reach,
+    named: Object | None,
+    *,
+    limit: int,
+) -> SearchReport:
+    """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
+    engine = call.engine
     by_source = options.group == "source"
     searching = retrieval(
         question,
@@ -190,7 +208,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     if not reach.withdrawn:
         current = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
         if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
-            return _search(call, given, options, limit=2 * limit)
+            return _answer(call, given, options, question, reach, named, limit=2 * limit)
         hits = current
     if named:
         hits = (*hits_of(call, [named], reach), *(hit for hit in hits if hit.head.object_id != named.id))
