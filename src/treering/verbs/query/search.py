@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain, repeat
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -234,11 +233,12 @@ def _answer(
     if by_source:
         shown = tuple(_grouped(shown))[: options.limit]
     shown, left_out = _fit(shown, options.max_tokens)
-    query = LineQuery(given.text)
+    query = LineQuery(given.text, engine.quick if options.semantic else None)
     passages = {place_of_hit(hit): hit for hit in found.hits}
-    near = LineQuery(given.text, engine.quick if options.semantic else None)
-    queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
-    shown = tuple(_with_lines(hit, one, passages, options.lines) for hit, one in zip(shown, queries, strict=False))
+    shown = tuple(
+        _with_lines(hit, query, passages, options.lines, by_meaning=at < _HITS_WITH_VECTORS)
+        for at, hit in enumerate(shown)
+    )
     return SearchReport(
         verb="query",
         mode="search",
@@ -310,12 +310,15 @@ def _more(hit: ShownHit) -> ShownPassage:
     )
 
 
-def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int) -> ShownHit:
+def _with_lines(
+    hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int, *, by_meaning: bool
+) -> ShownHit:
     """Choose the lines that answer in a hit and the other passages of its source, and the symbols around them."""
 
     def chosen(shown: ShownHit | ShownPassage) -> dict[str, Any]:
         passage = passages[hit.object_id, shown.segment_id]
-        answer = query.lines_of(shown.text, most=most, nested=passage.head.role in _NESTED)
+        nested = passage.head.role in _NESTED
+        answer = query.lines_of(shown.text, most=most, nested=nested, by_meaning=by_meaning)
         segment, symbol = passage.segment, ""
         if shown.first_line:
             definitions = segment.definitions if segment else ()
