@@ -257,8 +257,6 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     in_project = any(head.place_role != NO_PLACE for head in candidates.heads.values())
     by_files = in_project and form in ("code", None)
     wanted = (limits.FILE_CANDIDATES_FACTOR if by_files else 2) * pool
-    # Their states are read from the ledger, and few of them change places there.
-    best = wanted if by_files else max(limit, pool // 2)
     ranked, given = found.ranked, found.arms
     if found.association:
         chained = TITLE_MATCH in weights
@@ -269,7 +267,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     ranked = lend_to_neighbours(ranked, beside, limit=wanted)
     near = candidates.known(hit.key for hit in ranked)
     clues = clues_of(question.text, near, candidates.dated)
-    ranked = favour(ranked, clues, TUNING.clues.weights, limit=best)
+    ranked = favour(ranked, clues, TUNING.clues.weights, limit=wanted if by_files else pool)
     if by_files:
         commits = {} if kind == "lookup" else (yield from files_by_commits(question.terms, reach))
         ranked = rank_in_files(

@@ -249,11 +249,7 @@ def retrieval(
     source, which should be small. `adjusting` returns the feedback on a passage. `further` is the number of additional
     files of projects to return, by their best candidates.
     """
-    wanted = max(
-        limit * limits.CANDIDATES_PER_HIT,
-        reranking.pairs if reranking else 0,
-        limits.MAX_CANDIDATES_PER_ARM if by_source else 0,
-    )
+    wanted = max(limit * limits.CANDIDATES_PER_HIT, reranking.pairs if reranking else 0)
     ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
