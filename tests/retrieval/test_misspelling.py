@@ -39,3 +39,10 @@ def test_misspelt_words_are_not_named_as_absent():
             report = space.query("search", input={"text": text}, options={"semantic": False})
             assert report.hits
             assert report.warnings == ()
+
+
+def test_name_inside_a_sentence_is_not_corrected():
+    with treering.open(":memory:", background=False) as space:
+        space.ingest("source", input={"items": [{"text": "The public library has a store.", "origin": "note"}]})
+        report = space.query("search", input={"text": "When does Publix open?"}, options={"semantic": False})
+        assert report.hits == ()

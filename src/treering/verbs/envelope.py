@@ -27,6 +27,7 @@ from treering.core.objects import CallerModel, invalid_fields
 from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileAccess, FileLookup, NoFiles
+from treering.ports.index import one_moment
 from treering.ports.runtime import Staleness, late_reads
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.evidence_files import EvidenceFiles
@@ -400,13 +401,16 @@ class Tool:
         Raises `Denied` if the mode needs more rights than granted, `InvalidInput` with each wrong field.
         """
         mode = self.find(envelope.mode)
-        call, given, options = self.prepare(engine, mode, envelope, granted=granted)
+        with one_moment(engine.index):
+            call, given, options = self.prepare(engine, mode, envelope, granted=granted)
+            is_whole = not (mode.rights.writes or call.tree)
+            branches = _of_all_branches(engine, envelope.scope, options) if is_whole else ()
         if mode.rights.writes:
             return _warned(mode.answer(call, given, options), envelope.warnings)
         with late_reads(at_least=getattr(options, "at_least", 0)) as late:
             report = mode.answer(call, given, options)
         replica: dict[str, Any] = {"replica": _replica(late.told)} if late.told else {}
-        warnings = call.tree.warnings if call.tree else _of_all_branches(engine, envelope.scope, options)
+        warnings = call.tree.warnings if call.tree else branches
         report = _warned(report, (*envelope.warnings, *warnings))
         return report.model_copy(update=replica) if replica else report
 

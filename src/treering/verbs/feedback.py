@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -56,6 +57,7 @@ def answer_name(scope: str, question: str) -> str:
     return _PREFIX + urlsafe_b64encode(_digest(scope, 4) + b"".join(sorted(terms))).decode() if terms else ""
 
 
+@lru_cache(maxsize=1)
 def _terms(question: str) -> frozenset[bytes]:
     words = query_terms(question).words[:_MAX_TERMS]
     return frozenset(_digest(word, _DIGEST_BYTES) for word in words)

@@ -1,6 +1,7 @@
 """The options of reads, and the reach and the question that they mean."""
 
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from datetime import date, datetime
 from functools import cache
 from itertools import chain
@@ -13,6 +14,7 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, matches, parse_filter
 from treering.core.objects import TYPES, Channel, Object
 from treering.core.scope import ROOT
+from treering.ports.index import one_moment
 from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
 from treering.ports.search import TextRequest
@@ -248,20 +250,25 @@ def question_of(
     `now` and `zone` are for words such as "yesterday"; default: the clock and the settings.
     """
     engine = call.engine
-    lag = lag_of(engine.index)
-    embedder = engine.embedder if semantic and lag.without < lag.total else None
-    quick = engine.quick if lag.quick else None
-    question = Question.of(
-        text,
-        embedder=embedder,
-        quick=quick,
-        likeness=engine.quick if semantic else None,
-        now=now or engine.clock.now(),
-        zone=zone or engine.time_zone,
-        lag=lag,
-        rarity=engine.rarity,
-    )
-    reach = Reach(call.scope, descend=True)
+    with one_moment(engine.index):
+        lag = lag_of(engine.index)
+        question = Question.of(
+            text,
+            embedder=None,
+            now=now or engine.clock.now(),
+            zone=zone or engine.time_zone,
+            lag=lag,
+            rarity=engine.rarity,
+        )
+        question = _corrected(engine, question, Reach(call.scope, descend=True))
+    if not semantic:
+        return question
+    embedder = engine.embedder if lag.without < lag.total else None
+    return replace(question, likeness=engine.quick).embedded(embedder, quick=engine.quick if lag.quick else None)
+
+
+def _corrected(engine: Engine, question: Question, reach: Reach) -> Question:
+    """Correct misspelt words of a question, and split compounds."""
     if doubtful := question.doubtful():
         spellings = {term: spellings_of(term) for term in doubtful - _counts(engine, reach, doubtful).keys()}
         if spellings:

@@ -31,6 +31,7 @@ TIE_WEIGHTS = np.array([TUNING.graph.title_weight if one == EdgeType.TITLE else 
 
 
 _NAMING_WORDS = 64
+_ARTICLES = frozenset({"a", "an", "the"})
 _CODES = 1 << 16  # of words
 
 
@@ -99,7 +100,8 @@ def names_in(text: str) -> list[str]:
     words = entity_key(text).split()[:_NAMING_WORDS]
     lengths = range(limits.MAX_ENTITY_WORDS, 0, -1)
     runs = (words[at : at + length] for length in lengths for at in range(len(words) - length + 1))
-    return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
+    # A key has no leading article, and the run without it is in the list as well.
+    return list(dict.fromkeys(" ".join(run) for run in runs if len(run) == 1 or run[0] not in _ARTICLES))
 
 
 @dataclass(frozen=True, slots=True)

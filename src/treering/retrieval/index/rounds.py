@@ -92,7 +92,10 @@ def _ports(
 
 def _views(requests: Sequence[GraphRequest], index: Index) -> list[GraphView]:
     """Return a view for each request. The graph ignores filters, so requests in one scope share a view."""
-    reaches = [replace(request.reach, where=EVERYTHING) for request in requests]
+    reaches = [
+        reach if (reach := request.reach).where == EVERYTHING else replace(reach, where=EVERYTHING)
+        for request in requests
+    ]
     views = {reach: index.graph.view(reach) for reach in dict.fromkeys(reaches)}
     return [views[reach] for reach in reaches]
 
@@ -102,13 +105,12 @@ def nearest(requests: Sequence[NearRequest], index: Index) -> list[Near]:
 
     A passage with vectors of both counts by the space's embedder.
     """
-    own = [_with(one, one.vectors) for one in requests]
+    own = [_with(one, one.vectors) if one.quick else one for one in requests]
+    nothing = [Near(frozenset(), ())] * len(requests)
+    near = index.vectors.search(own) if any(one.vectors for one in own) else nothing
+    if not any(one.quick for one in requests) or (quick_table := quick_vectors(index)) is None:
+        return list(near)
     quick = [_with(one, one.quick) for one in requests]
-    nothing = Near(frozenset(), ())
-    near = list(index.vectors.search(own)) if any(one.vectors for one in own) else [nothing] * len(requests)
-    quick_table = quick_vectors(index)
-    if quick_table is None or not any(one.vectors for one in quick):
-        return near
     both = zip(near, quick_table.search(quick), strict=True)
     return [_merged(of_own, of_quick) for of_own, of_quick in both]
 

@@ -178,7 +178,8 @@ def _is_about_task(item: Object, citing: Citing, idf: IdfWeights) -> bool:
 
 def _share(item: Object, idf: IdfWeights) -> float:
     """Return the share of the weight of a task that an object has; all of it if the words were not counted."""
-    return idf.share(index_text(f"{title_of(item)}\n{passages_of(item)[0].text}").split()) if idf.weights else 1.0
+    terms = frozenset(index_text(f"{title_of(item)}\n{passages_of(item)[0].text}").split())
+    return idf.share(terms) if idf.weights else 1.0
 
 
 def _without_replaced(

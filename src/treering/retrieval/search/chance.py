@@ -52,9 +52,9 @@ class RelevanceEvidence:
             covered=max(one.coverage for one in hits),
             largeness=idf.largeness,
             length=log2(1 + max((one.coverage, len(one.terms)) for one in hits)[1]),
-            missing=idf.share(names.difference(best[0].terms)),
+            missing=idf.share(names - best[0].distinct),
             broken=broken_names(question, hits),
-            nameless=float(bool(names) and all(names.isdisjoint(one.terms) for one in first)),
+            nameless=float(bool(names) and all(names.isdisjoint(one.distinct) for one in first)),
             talk=is_talk(hits),
         )
 

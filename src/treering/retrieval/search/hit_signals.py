@@ -21,6 +21,8 @@ class HitSignals:
     hit: Hit
     terms: tuple[str, ...]
     """Its index terms, with repetitions."""
+    distinct: frozenset[str]
+    """Its index terms."""
     cosine: float | None
     """`None` if it was not compared with the question by a vector."""
     near: float
@@ -33,8 +35,9 @@ class HitSignals:
         """Compute the signals of a hit from the text that is shown."""
         part = hit.fused.parts.get(VECTORS)
         terms = tuple(index_text(hit.titled_text).split())
+        distinct = frozenset(terms)
         near = nearness(part.raw, meaning.unrelated_below) if part and meaning else 0.0
-        return cls(hit, terms, part.raw if part else None, near, idf.coverage(terms))
+        return cls(hit, terms, distinct, part.raw if part else None, near, idf.coverage(distinct))
 
     @property
     def relevance(self) -> float:
@@ -96,7 +99,8 @@ def broken_names(question: Question, hits: Sequence[HitSignals]) -> float:
     if not pairs:
         return 0.0
     wanted = frozenset[str]().union(*(one | other for one, other in pairs))
-    placed = [[(at, term) for at, term in enumerate(one.terms) if term in wanted] for one in hits]
+    having = [one for one in hits if not wanted.isdisjoint(one.distinct)]
+    placed = [[(at, term) for at, term in enumerate(one.terms) if term in wanted] for one in having]
     return sum(not any(_are_together(*pair, terms) for terms in placed) for pair in pairs) / len(pairs)
 
 

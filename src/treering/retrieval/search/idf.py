@@ -1,8 +1,9 @@
 """Weight the terms of a question by rarity in the space (idf) and in general texts, and measure coverage."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import log2, sqrt
 
 from treering.ports.search import MOST_COUNTED, TextFound
@@ -19,7 +20,7 @@ _LEAST_UNKNOWN = 1 / log2(3)
 _EQUALLY_RARE: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IdfWeights:
     """The weight of each term of a question, from 0 to 1, in a space."""
 
@@ -56,24 +57,28 @@ class IdfWeights:
         """Whether the space is so small that every passage of it is a candidate."""
         return 0 < self.largeness < TUNING.idf.min_large
 
-    def coverage(self, terms: Iterable[str]) -> float:
+    def coverage(self, terms: Set[str]) -> float:
         """Return the coverage of a question: the share of its weight in these terms, times the root of its word count.
 
         The longer a question, the smaller the share that any answer repeats.
         """
-        return sqrt(self._words) * self.share(terms)
+        return self._root_of_words * self.share(terms)
 
-    def share(self, terms: Iterable[str]) -> float:
+    def share(self, terms: Set[str]) -> float:
         """Return the share of the weight in some terms."""
-        total = sum(self.weights.values())
-        return sum(self.weights[term] for term in self.weights.keys() & set(terms)) / total if total else 0.0
+        weight = sum(self.weights[term] for term in self.weights.keys() & terms)
+        return weight / self._total if self._total else 0.0
 
-    @property
-    def _words(self) -> float:
-        """About the number of words: terms of scripts without spaces are pairs of letters."""
+    @cached_property
+    def _total(self) -> float:
+        return sum(self.weights.values())
+
+    @cached_property
+    def _root_of_words(self) -> float:
+        """The root of about the number of words: terms of scripts without spaces are pairs of letters."""
         pairs = sum(_LETTERS.fullmatch(term) is not None for term in self.weights)
         words = max(1.0, pairs / TUNING.idf.letters_in_a_word) if pairs else 0
-        return len(self.weights) - pairs + words
+        return sqrt(len(self.weights) - pairs + words)
 
     def undated(self) -> "IdfWeights":
         """Return the weights without the words of dates, because turns seldom contain their own date."""

@@ -51,8 +51,10 @@ class LineQuery:
     def _vector(self) -> Vector | None:
         return self.embedder.embed_query(self.query) if self.embedder else None
 
-    def lines_of(self, text: str, *, most: int = TUNING.lines.max_shown, nested: bool = False) -> AnsweringLines:
-        """Choose the lines of a text that answer, at most `most`.
+    def lines_of(
+        self, text: str, *, most: int = TUNING.lines.max_shown, nested: bool = False, by_meaning: bool = True
+    ) -> AnsweringLines:
+        """Choose the lines of a text that answer, at most `most`; without `by_meaning` by words alone.
 
         Lines with words of the query come first; of too many the cosine decides. If no line has all of the words, and
         few have any, the nearest lines by cosine follow. The lines next to these fill up. `nested`: the text is code or
@@ -69,7 +71,7 @@ class LineQuery:
             return AnsweringLines()
         language = language_of(text)
         terms = [terms_held(piece.text, self.terms, language) for piece in pieces]
-        ranked = self._ranked(pieces, terms, most)
+        ranked = self._ranked(pieces, terms, most, by_meaning=by_meaning)
         starts: dict[int, int] = {}
         for piece in ranked:
             starts.setdefault(pieces[piece].line, pieces[piece].start)
@@ -81,19 +83,22 @@ class LineQuery:
         matched = frozenset(piece.line for piece, held in zip(pieces, terms, strict=True) if held)
         return AnsweringLines(shown, matched.intersection(shown), tuple(starts.get(line, 0) for line in shown))
 
-    def _ranked(self, pieces: Sequence["_Piece"], terms: Sequence[frozenset[str]], most: int) -> list[int]:
+    def _ranked(
+        self, pieces: Sequence["_Piece"], terms: Sequence[frozenset[str]], most: int, *, by_meaning: bool
+    ) -> list[int]:
         """Return pieces that answer, best first: those with words, then the nearest if words do not decide."""
         with_all = [place for place, held in enumerate(terms) if held == self.terms]
         is_decided = bool(with_all and self.terms)
         with_words = with_all if is_decided else [place for place, held in enumerate(terms) if held]
         first = {pieces[place].text.strip(): place for place in reversed(with_words)}
         distinct = sorted(first.values())
-        cosines = self._cosines(pieces, distinct) if not is_decided and len(distinct) > most else {}
+        is_near_asked = by_meaning and not is_decided and len(distinct) > most
+        cosines = self._cosines(pieces, distinct) if is_near_asked else {}
         ranked = _covering({place: terms[place] for place in distinct}, cosines, len(self.terms), most)
         if is_decided or len(ranked) * 2 >= most:
             return ranked
         rest = [place for place, piece in enumerate(pieces) if not terms[place] and _has_words(piece.text)]
-        cosines = self._cosines(pieces, rest)
+        cosines = self._cosines(pieces, rest) if by_meaning else {}
         nearest = sorted(cosines, key=lambda place: (-cosines[place], place))
         return [*ranked, *nearest] if ranked or nearest else [0]
 
@@ -217,8 +222,10 @@ def _sentences(place: int, line: str) -> Iterator[_Piece]:
     """Yield the sentences of a long line with their start; a sentence that is too long is cut between words."""
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)):
-        for piece in _PIECE.finditer(line, start, end):
-            yield _Piece(place, piece.start(), piece[0])
+        if start < end <= start + limits.MAX_LINE_CHARS:
+            yield _Piece(place, start, line[start:end])
+        else:
+            yield from (_Piece(place, piece.start(), piece[0]) for piece in _PIECE.finditer(line, start, end))
         start = end
 
 

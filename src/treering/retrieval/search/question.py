@@ -30,7 +30,7 @@ from treering.retrieval.text.languages import compound_splits, language_of
 from treering.retrieval.text.misspelling import MAX_DOUBTFUL
 from treering.retrieval.text.periods import Period
 from treering.retrieval.text.time_zones import UTC_ZONE, TimeZone
-from treering.retrieval.text.typed_words import TypedWords
+from treering.retrieval.text.typed_words import TypedWords, begins_sentence
 from treering.retrieval.tuning import TUNING
 
 _NO_LAG = Lag(0, 0)
@@ -146,7 +146,7 @@ class Question:
 
     text: str
     terms: TextQuery
-    meaning: Meaning | None
+    meaning: Meaning | None = None
     embedder: Embedder | None = None
     quick: Embedder | None = None
     likeness: Embedder | None = None
@@ -189,45 +189,41 @@ class Question:
         text: str,
         *,
         embedder: Embedder | None,
-        quick: Embedder | None = None,
-        likeness: Embedder | None = None,
         now: datetime | None = None,
         zone: TimeZone = UTC_ZONE,
         lag: Lag = _NO_LAG,
         rarity: Rarity = equally_rare,
     ) -> "Question":
-        """Prepare a question asked at `now`, in the time zone `zone`; without a time, relative dates are ignored.
-
-        `quick` is the quick model, if some passages only have its vectors. The embedder is not called if no passage has
-        its vectors, according to `lag`.
-        """
+        """Prepare a question asked at `now`, in the time zone `zone`; without a time, relative dates are ignored."""
         read = text[:LONGEST_QUERY]
-        essence = essence_of(read) if is_long(read) else read
-        meaning, is_known = None, embedder is None or has_meaning_to(embedder, essence)
-        if embedder and is_known:
-            meaning = Meaning.of(essence, embedder, encode=quick is None or lag.pending < lag.total)
-            quick = quick if quick and has_meaning_to(quick, essence) else None
-            meaning = replace(meaning, quick=Meaning.of(essence, quick)) if quick else meaning
         local = zone.local(now) if now else None
         ranges = asked_ranges(read, local)[:_MOST_RANGES]
-        days = tuple(days_asked(ranges, zone))
-        understood = tuple(_understood(read, ranges)) if local and ranges else ()
-        unread = len(text) - len(read)
-        return cls(
+        question = cls(
             read,
             terms_of(read),
-            meaning,
-            embedder,
-            quick,
-            likeness,
-            days,
-            unread,
-            lag,
-            understood,
-            zone,
-            is_known,
-            rarity,
+            days=tuple(days_asked(ranges, zone)),
+            unread=len(text) - len(read),
+            lag=lag,
+            understood=tuple(_understood(read, ranges)) if local and ranges else (),
+            zone=zone,
+            rarity=rarity,
         )
+        return question.embedded(embedder) if embedder else question
+
+    def embedded(self, embedder: Embedder | None, *, quick: Embedder | None = None) -> "Question":
+        """Add the meaning. `quick` is the quick model, if some passages only have its vectors.
+
+        The embedder is not called if no passage has its vectors, according to `lag`.
+        """
+        if embedder is None:
+            return self
+        essence = essence_of(self.text) if is_long(self.text) else self.text
+        if not has_meaning_to(embedder, essence):
+            return replace(self, embedder=embedder, quick=quick, is_known=False)
+        meaning = Meaning.of(essence, embedder, encode=quick is None or self.lag.pending < self.lag.total)
+        quick = quick if quick and has_meaning_to(quick, essence) else None
+        meaning = replace(meaning, quick=Meaning.of(essence, quick)) if quick else meaning
+        return replace(self, meaning=meaning, embedder=embedder, quick=quick)
 
     def compounds(self) -> tuple[Compound, ...]:
         """Return the possible splits of its long words, if its language writes compounds as one word."""
@@ -249,13 +245,17 @@ class Question:
         return replace(self, terms=replace(self.terms, words=words)) if best else self
 
     def doubtful(self) -> frozenset[str]:
-        """Return the terms of words that are in no vocabulary. They are misspelt if no passage has them either."""
+        """Return the terms of words that are in no vocabulary. They are misspelt if no passage has them either.
+
+        A word with a capital inside a sentence is a name, and another word that differs by a letter is no answer.
+        """
         if is_long(self.text):
             return frozenset()
         terms = (
             parts[0]
-            for _, word, parts in self.typed.words
+            for at, word, parts in self.typed.words
             if len(parts) == 1 and word.isalpha() and word.isascii() and self.rarity(word) == 1
+            if word.islower() or begins_sentence(self.text, at)
         )
         long = (term for term in terms if len(term) >= TUNING.question.min_distinct_letters)
         return frozenset(islice(long, MAX_DOUBTFUL))

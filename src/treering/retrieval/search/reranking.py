@@ -8,12 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import pairwise
 from math import inf
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from treering.ports.models import Reranker, Scores
 from treering.ports.runtime import Clock
@@ -118,23 +115,41 @@ def diversify(candidates: Sequence[Candidate], limit: int) -> DiverseChoice:
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
 _SECTION_NUMBER = re.compile(r"^#{1,6}[ \t]+\d[\d.]*[ \t]+(?=[^\W\d_])", re.MULTILINE)
-_BLOCK = 4_096  # shingles compared at a time
-_HASHES = 65_521
-_END = 0  # the number after the last word of a text, and so before the first word of the next
-
-Counts = npt.NDArray[np.int64]
+Shingle = tuple[str, str]
+"""Two neighboring words; the first word of a text is in one, too."""
+_NO_WORDS: frozenset[Shingle] = frozenset({("", "")})
 
 
 def _without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
-    common = _common_shingles([candidate.text for candidate in candidates])
-    own = common.diagonal()[:, np.newaxis]
-    # The Jaccard similarity of their shingles; texts without a word are alike.
-    alike = (common >= TUNING.candidates.duplicate_at * (own + own.T - common)).tolist()
-    distinct: list[int] = []
-    for n, candidate in enumerate(candidates):
-        if not any(alike[n][m] and _are_duplicates(candidate, candidates[m]) for m in distinct):
-            distinct.append(n)
-    return [candidates[n] for n in distinct]
+    """Leave out candidates with nearly the same words as an earlier one.
+
+    Texts that are alike share one of their first shingles in any order, so each is compared with few others (prefix
+    filtering: Bayardo, Ma and Srikant, "Scaling Up All Pairs Similarity Search", WWW 2007).
+    """
+    distinct: list[Candidate] = []
+    shingles: list[frozenset[Shingle]] = []
+    by_first: defaultdict[Shingle, list[int]] = defaultdict(list)
+    for candidate in candidates:
+        own = _shingles(candidate.text)
+        first = sorted(own, key=hash)[: len(own) - int(TUNING.candidates.duplicate_at * len(own)) + 1]
+        near = {other for shingle in first for other in by_first[shingle]}
+        if any(_are_alike(own, shingles[at]) and _are_duplicates(candidate, distinct[at]) for at in near):
+            continue
+        for shingle in first:
+            by_first[shingle].append(len(distinct))
+        distinct.append(candidate)
+        shingles.append(own)
+    return distinct
+
+
+def _shingles(text: str) -> frozenset[Shingle]:
+    return frozenset(pairwise(("", *_WORD.findall(text.casefold())))) or _NO_WORDS
+
+
+def _are_alike(one: frozenset[Shingle], other: frozenset[Shingle]) -> bool:
+    """Return whether the Jaccard similarity of the shingles of two texts is high; texts without a word are alike."""
+    common = len(one & other)
+    return common >= TUNING.candidates.duplicate_at * (len(one) + len(other) - common)
 
 
 def _are_duplicates(one: Candidate, other: Candidate) -> bool:
@@ -146,34 +161,3 @@ def _are_duplicates(one: Candidate, other: Candidate) -> bool:
 
 def _numbers(candidate: Candidate) -> list[str]:
     return _NUMBER.findall(_SECTION_NUMBER.sub("", candidate.text))
-
-
-def _common_shingles(texts: Sequence[str]) -> Counts:
-    """Count the pairs of neighboring words that each two texts have in common: `int64[n, n]`."""
-    holders, pairs = _shingles(texts)
-    # Most pairs occur once. A hash excludes most of them from sorting.
-    hashed = pairs % _HASHES
-    often = np.bincount(hashed, minlength=_HASHES)[hashed] > 1
-    common = np.diag(np.bincount(holders[~often], minlength=len(texts)))
-    distinct, columns = np.unique(pairs[often], return_inverse=True)
-    for start in range(0, len(distinct), _BLOCK):
-        inside = (columns >= start) & (columns < start + _BLOCK)
-        having = np.zeros((len(texts), -(-min(_BLOCK, len(distinct) - start) // 64) * 64), np.bool_)
-        having[holders[often][inside], columns[inside] - start] = True
-        # A matrix product would use several threads and cost several times as much in total.
-        for word in np.ascontiguousarray(np.packbits(having, axis=1).view(np.uint64).T):
-            common += np.bitwise_count(word[:, np.newaxis] & word)
-    return common
-
-
-def _shingles(texts: Sequence[str]) -> tuple[Counts, Counts]:
-    """Return the text and the pair, by number, of each two neighboring words; the first word is in a pair, too."""
-    # Its own `__len__` as the factory would create a cycle, which delays freeing all words of the hits.
-    numbers = defaultdict(count(1).__next__, {"": _END})
-    texts_by_number = [list(map(numbers.__getitem__, _WORD.findall(text.casefold()))) for text in texts]
-    words = np.array([number for of_one in texts_by_number for number in (*of_one, _END)], np.int64)
-    holders = np.repeat(np.arange(len(texts)), [len(of_one) + 1 for of_one in texts_by_number])
-    before = np.zeros(len(words), np.int64)
-    before[1:] = words[:-1]
-    within = words != _END
-    return holders[within], (before * len(numbers) + words)[within]

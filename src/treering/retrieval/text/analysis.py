@@ -138,6 +138,11 @@ def query_words(text: str, *, most: int = MAX_WORDS) -> tuple[str, ...]:
     return _most_repeated(telling_terms(text[:LONGEST_QUERY]), most)
 
 
+def word_terms(word: str) -> tuple[str, ...]:
+    """Return `query_words` of a single word; cached, because questions are read word by word and share most words."""
+    return _cached_word_terms(word) if len(word) <= _LONGEST_TOKEN else query_words(word)
+
+
 def telling_terms(text: str) -> list[str]:
     """Return the terms of a question in order, with repetitions, without stop words unless nothing else remains."""
     language = language_of(text)
@@ -204,6 +209,7 @@ _SIGNS_IN_A_WORD = 2  # most Chinese words, and Japanese words in kanji, have tw
 _UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _PARTS = re.compile(r"[^./:\- ]+")
+_JOINT = re.compile(r"[./:\-]")
 _POSSESSIVE = re.compile(r"['’][sS]$")
 _APOSTROPHE = re.compile(r"['’]")
 _SEPARATORS = re.compile(r"[_.\-]+")
@@ -252,9 +258,11 @@ def terms_held(text: str, terms: frozenset[str], language: str | None = None) ->
 
     The parts of `self.retry_limit` have their own terms here, so that a line with it has all terms of `retry_limit`.
     """
-    stretches = stretches_of(text)
-    parts = _PARTS.findall(" ".join(stretches))
-    held = terms.intersection(" ".join(map(_TERMS.__getitem__, {*stretches, *parts})).split())
+    stretches = set(stretches_of(text))
+    joined = " ".join(stretches)
+    if _JOINT.search(joined):
+        stretches.update(_PARTS.findall(joined))
+    held = terms.intersection(" ".join(map(_TERMS.__getitem__, stretches)).split())
     return held | terms.intersection(stems_in(language, text)) if language else held
 
 
@@ -265,6 +273,9 @@ def _foreign_terms(plain: bool) -> frozenset[str]:
     An accented word may have the same term as an English word: `à` and `a`.
     """
     return frozenset(_TERMS[word] for word in FOREIGN_WORDS if word.isascii() or not plain)
+
+
+_cached_word_terms = lru_cache(maxsize=1 << 12)(query_words)
 
 
 @dataclass(frozen=True, slots=True)

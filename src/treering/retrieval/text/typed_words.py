@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from treering.core.characters import label
 from treering.ports.models import Rarity
-from treering.retrieval.text.analysis import query_words
+from treering.retrieval.text.analysis import query_words, word_terms
 from treering.retrieval.text.languages import language_of
 from treering.retrieval.text.periods import MONTH_WORDS, WEEKDAY_WORDS
 from treering.retrieval.tuning import TUNING
@@ -62,9 +62,8 @@ class TypedWords:
     def of(cls, task: str) -> "TypedWords":
         """Read the words of a task."""
         typed = ((match.start(), match[0].strip(".*-–—/")) for match in _WORD.finditer(task))
-        terms: dict[str, tuple[str, ...]] = {}
-        words = [(at, word, terms.get(word) or terms.setdefault(word, query_words(word))) for at, word in typed]
-        return cls(task, tuple(words), frozenset(query_words(task)))
+        words = tuple((at, word, word_terms(word)) for at, word in typed)
+        return cls(task, words, frozenset(query_words(task)))
 
     def names(self, rarity: Rarity) -> Mapping[str, tuple[str, ...]]:
         """Return the names that the task may be about, as typed, each with its index terms.
@@ -77,7 +76,7 @@ class TypedWords:
         wanted: dict[str, tuple[str, ...]] = {}
         for at, word, terms in self.words:
             is_subject = not self.content_terms.isdisjoint(terms) and (
-                _is_proper(word, begins=_begins(self.task, at)) or (is_short and _may_be_subject(word, rarity))
+                _is_proper(word, begins=begins_sentence(self.task, at)) or (is_short and _may_be_subject(word, rarity))
             )
             if word in quoted or _is_name(word) or is_subject:
                 wanted[word] = terms
@@ -143,7 +142,7 @@ def _is_plain(word: str) -> bool:
     )
 
 
-def _begins(task: str, at: int) -> bool:
+def begins_sentence(task: str, at: int) -> bool:
     """Return whether a sentence begins here, so that a capital does not mark a name."""
     before = task[:at].rstrip()
     return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
@@ -161,8 +160,8 @@ def names_written(text: str) -> Iterator[str]:
     if language_of(text) is None:
         for match in _WORD.finditer(text):
             word = match[0]
-            if word[0].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
-                yield from query_words(word)
+            if word[0].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
+                yield from word_terms(word)
 
 
 def pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
@@ -177,8 +176,8 @@ def pairs_of_names(text: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]
         end = match.end()
         if len(word) == 1 and word.isupper():
             continue  # an initial, which one text has and another leaves out
-        if word[:1].isupper() and not _begins(text, match.start()) and word.lower() not in _CALENDAR:
-            terms = frozenset(query_words(word))
+        if word[:1].isupper() and not begins_sentence(text, match.start()) and word.lower() not in _CALENDAR:
+            terms = frozenset(word_terms(word))
             if last and terms:
                 yield last, terms
             last, joined = terms or last, 0

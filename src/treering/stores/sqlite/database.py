@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import apsw
@@ -31,6 +31,19 @@ _CACHE_KIB, _READER_CACHE_KIB = 16_384, 4_096
 
 
 _STEPS = 20_000  # instructions of SQLite between two checks whether a query was interrupted, about a millisecond
+
+
+class _NestedRead(translated):
+    """A read with the connection of the snapshot that this thread holds."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        super().__init__(path)
+        self._connection = connection
+
+    def __enter__(self) -> apsw.Connection:  # type: ignore[override]
+        return self._connection
 
 
 class Database:
@@ -116,17 +129,18 @@ class Database:
         finally:
             self._lock.release()
 
-    @contextmanager
-    def read(self) -> Iterator[apsw.Connection]:
-        """Open a snapshot. All reads in it are consistent."""
+    def read(self) -> AbstractContextManager[apsw.Connection]:
+        """Open a snapshot. All reads in it are consistent, and a nested one costs little."""
         check_interrupt()
+        held = None if self.in_memory else self._readers.held()
+        return _NestedRead(self.path, held) if held else self._read()
+
+    @contextmanager
+    def _read(self) -> Iterator[apsw.Connection]:
         with translated(self.path):
             if self.in_memory:
                 with self._lock:
                     yield self._writer
-                return
-            if held := self._readers.held():
-                yield held
                 return
             with self._undisturbed(), self._readers.snapshot() as connection:
                 yield connection

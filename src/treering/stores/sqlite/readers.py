@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import apsw
 
@@ -86,27 +86,26 @@ class Readers:
         self._path = path
         self._connect = connect
         self._lock = threading.Lock()
-        # The entry and its connection are released when the thread ends.
-        self._own: WeakKeyDictionary[threading.Thread, _Reader] = WeakKeyDictionary()
+        # The reader of each thread, which is released when the thread ends.
+        self._own = threading.local()
         self._all: WeakSet[_Reader] = WeakSet()
         self._closed = False
 
     def held(self) -> apsw.Connection | None:
         """Return the connection of the current read of this thread, or `None`."""
-        with self._lock:
-            reader = self._own.get(threading.current_thread())
+        reader = self._reader
         return reader.connection if reader and reader.uses and not self._closed else None
+
+    @property
+    def _reader(self) -> _Reader | None:
+        return getattr(self._own, "reader", None)
 
     @contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:
         """Read with this thread's connection. A nested read uses the same snapshot."""
-        thread = threading.current_thread()
-        with self._lock:
-            reader = self._own.get(thread)
+        reader = self._reader
         if reader is None:
-            reader = self._new()
-            with self._lock:
-                self._own[thread] = reader
+            reader = self._own.reader = self._new()
         with self._used(reader):
             yield reader.connection
 

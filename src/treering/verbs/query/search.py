@@ -1,13 +1,15 @@
 """`query` in mode `search`: ranked hits."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain, repeat
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.core.objects import Object
+from treering.ports.index import one_moment
 from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
@@ -116,7 +118,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     Raises `InvalidInput` if there is neither.
     """
     if given.text:
-        return _search(call, given, options, limit=options.limit)
+        return _search(call, given, options)
     if not options.filter:
         raise InvalidInput(
             "There is neither a text to search for nor a filter.",
@@ -157,14 +159,29 @@ def _listed(call: Call, options: HitOptions) -> SearchReport:
     )
 
 
-def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) -> SearchReport:
-    """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
-    engine = call.engine
+def _search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
+    """Prepare the question, and answer it from one snapshot, unless models work in between."""
     reach = reach_of(call, options)
     named = object_with_id(call, given.text, reach)
     # An id has no meaning; other hits only mention it.
     text, semantic = (named.id, False) if named else (given.text, options.semantic)
     question = question_of(call, text, semantic=semantic, zone=zone_of(call, options))
+    with nullcontext() if options.deep or options.rerank else one_moment(call.engine.index):
+        return _answer(call, given, options, question, reach, named, limit=options.limit)
+
+
+def _answer(
+    call: Call,
+    given: SearchInput,
+    options: HitOptions,
+    question: Question,
+    reach: Reach,
+    named: Object | None,
+    *,
+    limit: int,
+) -> SearchReport:
+    """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
+    engine = call.engine
     by_source = options.group == "source"
     searching = retrieval(
         question,
@@ -190,7 +207,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     if not reach.withdrawn:
         current = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
         if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
-            return _search(call, given, options, limit=2 * limit)
+            return _answer(call, given, options, question, reach, named, limit=2 * limit)
         hits = current
     if named:
         hits = (*hits_of(call, [named], reach), *(hit for hit in hits if hit.head.object_id != named.id))
@@ -216,11 +233,12 @@ def _search(call: Call, given: SearchInput, options: HitOptions, *, limit: int) 
     if by_source:
         shown = tuple(_grouped(shown))[: options.limit]
     shown, left_out = _fit(shown, options.max_tokens)
-    query = LineQuery(given.text)
+    query = LineQuery(given.text, engine.quick if options.semantic else None)
     passages = {place_of_hit(hit): hit for hit in found.hits}
-    near = LineQuery(given.text, engine.quick if options.semantic else None)
-    queries = chain([near] * _HITS_WITH_VECTORS, repeat(query))
-    shown = tuple(_with_lines(hit, one, passages, options.lines) for hit, one in zip(shown, queries, strict=False))
+    shown = tuple(
+        _with_lines(hit, query, passages, options.lines, by_meaning=at < _HITS_WITH_VECTORS)
+        for at, hit in enumerate(shown)
+    )
     return SearchReport(
         verb="query",
         mode="search",
@@ -292,12 +310,15 @@ def _more(hit: ShownHit) -> ShownPassage:
     )
 
 
-def _with_lines(hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int) -> ShownHit:
+def _with_lines(
+    hit: ShownHit, query: LineQuery, passages: Mapping[Place, Hit], most: int, *, by_meaning: bool
+) -> ShownHit:
     """Choose the lines that answer in a hit and the other passages of its source, and the symbols around them."""
 
     def chosen(shown: ShownHit | ShownPassage) -> dict[str, Any]:
         passage = passages[hit.object_id, shown.segment_id]
-        answer = query.lines_of(shown.text, most=most, nested=passage.head.role in _NESTED)
+        nested = passage.head.role in _NESTED
+        answer = query.lines_of(shown.text, most=most, nested=nested, by_meaning=by_meaning)
         segment, symbol = passage.segment, ""
         if shown.first_line:
             definitions = segment.definitions if segment else ()

@@ -397,7 +397,7 @@ class _Likeness:
 
     def __call__(self, text: str, cosine: float | None) -> float:
         near = None if cosine is None or self.meaning is None else nearness(cosine, self.meaning.unrelated_below)
-        return of_relevance(near, self.idf.coverage(index_text(text).split()))
+        return of_relevance(near, self.idf.coverage(frozenset(index_text(text).split())))
 
 
 def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[Source]:

@@ -324,7 +324,7 @@ class _Weighing:
         if not self._idf.weights:
             cosine = -1.0 if cosine is None else cosine
             return of_cosine(cosine, unrelated_below=self._embedder.unrelated_below), cosine
-        coverage = self._idf.coverage(index_text(str(row.get(mongo_rows.CONTENT, ""))).split())
+        coverage = self._idf.coverage(frozenset(index_text(str(row.get(mongo_rows.CONTENT, ""))).split()))
         near = None if cosine is None else nearness(cosine, self._embedder.unrelated_below)
         return of_relevance(near, coverage), -1.0 if cosine is None else cosine
 

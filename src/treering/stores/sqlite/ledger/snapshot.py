@@ -1,6 +1,7 @@
 """Reads from one snapshot of a space: its audit log, patches, idempotency keys and objects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -270,4 +271,8 @@ def _marks(values: Sequence[str]) -> str:
 
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str, str, str]) -> Head:
-    return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9], fingerprint=row[10])
+    return Head(*row[:8], updated_at=_time(row[8]), origin=row[9], fingerprint=row[10])
+
+
+_time = lru_cache(maxsize=1 << 10)(parse_time)
+"""Objects of one commit have one time."""
