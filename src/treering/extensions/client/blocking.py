@@ -7,7 +7,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal, Self, cast, get_args
 
-from treering.core.arguments import check_items, check_type
+from treering.core.arguments import check_count, check_items, check_type
 from treering.core.characters import one_line
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, nearest
 from treering.core.fencing import fence
@@ -489,10 +489,7 @@ class BlockingMemoryClient:
         most = profile.max_items if profile and profile.max_items else MOST_RETRIEVED
         if top_k is None:
             return profile.max_items if profile and profile.max_items else self.config.retrieval.top_k
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MOST_RETRIEVED:
-            raise InvalidInput(
-                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Use 5, for example."
-            )
+        check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         return min(top_k, most)
 
 

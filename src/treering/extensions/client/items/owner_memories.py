@@ -50,7 +50,7 @@ MAX_STATED_CHARS = 1_000
 """Longer memories are documents and logs: their sentences are not compared."""
 MAX_OWNERS = 5
 """Owners of retrieved memories whose memories are compared."""
-MAX_NEW = 500
+MAX_NEW = 300
 """New memories that one read compares, in about half a second. Later reads continue there."""
 SAVED_FROM = 50
 """Memories compared since the results were saved, from which on they are saved again."""
