@@ -51,7 +51,7 @@ MAX_STATED_CHARS = 1_000
 MAX_OWNERS = 5
 """Owners of retrieved memories whose memories are compared."""
 MAX_NEW = 300
-"""New memories that one read compares, in about half a second. Later reads continue there."""
+"""New memories that one read compares, in less than a second. Later reads continue there."""
 SAVED_FROM = 50
 """Memories compared since the results were saved, from which on they are saved again."""
 _MAX_FOLLOWED = 1_000
@@ -84,7 +84,7 @@ class Owner(NamedTuple):
 
 
 class Replacements(dict[str, str]):
-    """By the id of a memory the one that replaced it. `is_partial`: whether some were not compared yet."""
+    """By the id of a memory, the id of its replacement. `is_partial`: whether some memories were not compared yet."""
 
     is_partial: bool = False
 
@@ -114,7 +114,7 @@ class _Member:
 
 @dataclass
 class _OwnerMemories:
-    """The memories of an owner, and those that wait to be read."""
+    """The memories of an owner, some of which wait to be read."""
 
     engine: Engine
     owner: Owner
@@ -133,7 +133,7 @@ class _OwnerMemories:
         return OwnerStatements(self._read)
 
     def seen_in(self, context: str) -> OwnerStatements:
-        """Return the statements that are seen in a nested context: also those of it and its parents."""
+        """Return the statements visible in a nested context: its own, its parents', and all outside of contexts."""
         nested = {
             identity: one.compared
             for identity, one in self.members.items()
@@ -159,7 +159,7 @@ class _OwnerMemories:
             del self.waiting[identity]
             self.members.pop(identity, None)
             self._texts.pop(identity, None)
-            if source := sources.get(identity):
+            if (source := sources.get(identity)) and _is_current(source):
                 member = self.members[identity] = self._member(source)
                 if member.compared and not member.context:
                     added[identity] = member.compared
@@ -184,8 +184,7 @@ class _OwnerMemories:
         """Return the statements of a memory of the owner; none for withdrawn ones, and for documents and logs."""
         text = content_of(source)
         is_compared = (
-            source.status == "active"
-            and source.origin.startswith(PREFIX)
+            _is_current(source)
             and Owner.of(source.metadata) == self.owner
             and source.metadata.get(TYPE) not in _OF_MACHINES
             and len(text) <= MAX_STATED_CHARS
@@ -261,7 +260,7 @@ class _SpaceMemories:
             memories.is_listed = False
 
     def _note(self, identity: str, before: Object | None, after: Object | None) -> None:
-        changed = [Owner.of(one.metadata) for one in (before, after) if isinstance(one, Source)]
+        changed = [Owner.of(one.metadata) for one in (before, after) if isinstance(one, Source) and _is_memory(one)]
         for owner, memories in self.owners.items():
             is_erased = before is None and after is None and identity in memories.members
             if is_erased:
@@ -309,7 +308,7 @@ def replacements(engine: Engine, memories: Sequence[Source], *, context: str = "
 
 
 def _reach_of(owner: Owner, engine: Engine) -> Reach:
-    """Return where the memories of an owner are, and few others."""
+    """Return the reach of the memories of an owner. It may include a few others."""
     parts: list[Filter] = [Compare("type", "eq", "source"), Compare("origin", "prefix", PREFIX)]
     if owner.user:
         user = f"{METADATA}{USER}"
@@ -321,6 +320,14 @@ def _reach_of(owner: Owner, engine: Engine) -> Reach:
         parts += [Not(Compare(name, "exists", value=True)) for name in missing]
         parts += [session] if owner.session else []
     return Reach(ROOT, descend=True, where=And(tuple(parts)), now=engine.clock.now())
+
+
+def _is_memory(source: Source) -> bool:
+    return source.origin.startswith(PREFIX)
+
+
+def _is_current(source: Source) -> bool:
+    return source.status == "active" and _is_memory(source)
 
 
 def _sources(engine: Engine, ids: Sequence[str]) -> dict[str, Source]:

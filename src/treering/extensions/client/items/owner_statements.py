@@ -47,7 +47,7 @@ class ComparedMemory:
     at: datetime
     topics: tuple[Topics, ...]
     retired: tuple[tuple[Retirement, ...], ...] = ()
-    """For each statement, those that it retired, which may include itself."""
+    """For each statement, the statements that it retired, sometimes itself."""
 
 
 def stated_in(speaker: str, text: str, at: datetime) -> tuple[Statement, ...]:
@@ -72,7 +72,7 @@ class OwnerStatements:
         self._order: list[StatementRef] = []
         self._by_topic: dict[str, list[StatementRef]] = {}
         self._made: dict[StatementRef, tuple[Retirement, ...]] = {}
-        """By statement, those that it retired."""
+        """By statement, the statements that it retired."""
         self._retired: dict[StatementRef, tuple[StatementRef, Retirement]] = {}
         """By retired statement, the statement that retired it, which is itself if it repeats an earlier one."""
         self.comparisons = 0
@@ -156,7 +156,7 @@ class OwnerStatements:
             insort(refs, ref)
 
     def _remove(self, ref: StatementRef) -> set[StatementRef]:
-        """Remove a statement; return those that may have another result without it."""
+        """Remove a statement; return the statements that have to be compared again."""
         changed = self._followers(ref)
         for refs, _ in self._lists(ref):
             del refs[bisect_left(refs, ref)]
@@ -185,7 +185,7 @@ class OwnerStatements:
         return ref in self._retired and self._retired[ref][0] < before
 
     def _compare_all(self, changed: set[StatementRef]) -> None:
-        """Compare statements again in their order, and those that have other results because of it."""
+        """Compare statements again in their order, and later ones whose candidates change by it."""
         waiting = [ref for ref in changed if ref.memory in self._memories]
         heapify(waiting)
         queued = set(waiting)
@@ -212,7 +212,7 @@ class OwnerStatements:
         return targets
 
     def _apply(self, ref: StatementRef, retired: tuple[Retirement, ...]) -> set[StatementRef]:
-        """Note what a statement retired; return those of it that a later statement had retired."""
+        """Note what a statement retired; return the targets that a later statement had retired."""
         if retired:
             self._made[ref] = retired
         overtaken = {one.target for one in retired if one.target in self._retired}
@@ -220,7 +220,7 @@ class OwnerStatements:
         return overtaken
 
     def _compared(self, ref: StatementRef) -> tuple[Retirement, ...]:
-        """Return the statements that a statement retires, as if only those that it is compared with existed."""
+        """Return the statements that a statement retires, as if no others existed than its candidates."""
         refs = [*self._before(ref), ref]
         memories = list(dict.fromkeys(one.memory for one in refs))
         stated = self._read(memories)

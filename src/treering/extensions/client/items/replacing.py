@@ -100,15 +100,15 @@ def _by_keys(ledger: Ledger, found: Sequence[Source], reader: Reader) -> dict[st
 def _by_links(ledger: Ledger, ids: Sequence[str], reader: Reader) -> dict[str, str]:
     """Follow the links that name a replacement, to visible memories."""
     later: dict[str, str] = {}
-    asked = list(dict.fromkeys(ids))
-    while asked:
-        (read,) = ledger.read([ObjectRequest(links=tuple(asked))])
-        links = {link for identity in asked for link in read.links.get(identity, ()) if link.type == "supersedes"}
+    waiting = list(dict.fromkeys(ids))
+    while waiting:
+        (read,) = ledger.read([ObjectRequest(links=tuple(waiting))])
+        links = {link for identity in waiting for link in read.links.get(identity, ()) if link.type == "supersedes"}
         sources = {one.id for one in _read(ledger, sorted({link.source for link in links})) if reader.sees(one)}
         visible = sorted((link for link in links if link.source in sources), key=lambda link: link.source)
-        new = {link.target: link.source for link in visible if link.target in asked and link.target not in later}
+        new = {link.target: link.source for link in visible if link.target in waiting and link.target not in later}
         later |= new
-        asked = [one for one in new.values() if one not in later]
+        waiting = [one for one in new.values() if one not in later]
     return later
 
 
