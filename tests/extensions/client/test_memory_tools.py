@@ -132,7 +132,7 @@ def test_retrieve_memory_refuses_top_k_out_of_bounds(top_k):
     async def work(ctx, client):
         return await retrieve_memory(ctx, "BWA run", top_k=top_k)
 
-    with pytest.raises(treering.InvalidInput, match="top_k: .* is not a number from 1 to 200"):
+    with pytest.raises(treering.InvalidInput, match=r"top_k: .* is not a number from 1 to 200"):
         with_memory(work)
 
 
