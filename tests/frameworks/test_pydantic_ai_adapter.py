@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
+from treering import InvalidInput
 from treering.client import MemoryDependencies, MemorySystemClient
 from treering.pydantic_ai import TreeringMemory, memory_toolset
 
@@ -83,6 +84,27 @@ async def test_tools_have_the_schema_of_the_documented_ones_and_the_agent_is_tol
     assert set(by_name["store_memory"].parameters_json_schema["properties"]) == {"content", "metadata", "importance"}
     assert "Retrieve memories" in by_name["retrieve_memory"].description
     assert "retrieve_memory" in info.instructions
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("retrieve_memory", {"query": "dogs", "top_k": 0}),
+        ("retrieve_memory", {"query": "dogs", "top_k": 201}),
+        ("store_memory", {"content": "my dog is called Rex", "importance": 1.5}),
+    ],
+)
+async def test_model_corrects_arguments_out_of_bounds(client, tool, arguments):
+    script = Script(ToolCallPart(tool, arguments))
+    result = await Agent(script.model, capabilities=[TreeringMemory(client)]).run("hello")
+    (refused,) = parts_of(result.all_messages(), (ToolReturnPart, RetryPromptPart))
+    assert "than or equal to" in str(refused.content)
+    assert await client.retrieve("") == []
+
+
+async def test_capability_refuses_to_recall_no_memories(client):
+    with pytest.raises(InvalidInput, match="top_k: 0 is not a number from 1 to 200"):
+        TreeringMemory(client, recall=True, top_k=0)
 
 
 async def test_memories_are_recalled_only_where_that_was_requested(client):

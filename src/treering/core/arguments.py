@@ -17,6 +17,12 @@ def check_type(value: object, kind: type | UnionType, *, name: str, expected: st
         raise _wrong_type(name, value, expected, hint)
 
 
+def check_count(value: object, *, name: str, most: int) -> None:
+    """Raise `InvalidInput` unless an argument is a whole number from 1 to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidInput(f"{name}: {value!r} is not a number from 1 to {most}.", hint="Use 5, for example.")
+
+
 def check_items(values: object, kind: type | UnionType, *, name: str, expected: str, hint: str = "") -> None:
     """Raise `InvalidInput` if an argument is not a collection of values of a type.
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
+from treering.core.arguments import check_count
 from treering.core.canonical import canonical_json, digest
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.record_names import RecordCollection
 from treering.extensions.client.records import RecordEntry, RecordLog
 from treering.frameworks.client import AnyClient, KeyedText, TextCollection, blocking, fenced_texts, in_thread
@@ -26,6 +28,7 @@ class TreeringContextProvider(ContextProvider):
     ) -> None:
         super().__init__(source_id)
         self._texts = TextCollection(client, (_HOME, "context", space), reason=_REASON)
+        check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         self._top_k = top_k
 
     async def before_run(

@@ -25,8 +25,9 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
+from treering.core.arguments import check_count
 from treering.core.errors import TreeringError
-from treering.extensions.client.blocking import BlockingMemoryClient
+from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.hooks.execution_history import ToolRun
 from treering.extensions.client.hooks.memory_access import model_metadata
 from treering.extensions.client.items.documents import TYPE
@@ -154,10 +155,16 @@ def _schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [required]}
 
 
+_TOP_K, _MAX_TOP_K = 5, 50
 _RETRIEVE = _schema(
     "query",
     query={"type": "string", "description": "The query, in words."},
-    top_k={"type": "integer", "description": "Number of memories, 5 by default.", "minimum": 1, "maximum": 50},
+    top_k={
+        "type": "integer",
+        "description": f"Number of memories, {_TOP_K} by default.",
+        "minimum": 1,
+        "maximum": _MAX_TOP_K,
+    },
     filters={"type": "object", "description": 'Conditions on metadata, such as {"agent_type": "planner"}.'},
 )
 _STORE = _schema(
@@ -177,13 +184,13 @@ def memory_server(client: AnyClient, *, session_id: str | None = None, name: str
 
     @tool("retrieve_memory", "Retrieve memories that help with the current task, best first.", _RETRIEVE)
     async def retrieve_memory(given: dict[str, Any]) -> dict[str, Any]:
-        top_k = min(max(int(given.get("top_k") or 5), 1), 50)
-        return await _answered(
-            lambda: (
-                recalled_text(used.retrieve(given["query"], top_k, given.get("filters"), session_id))
-                or "No memories match."
-            )
-        )
+        def retrieved() -> str:
+            top_k = given.get("top_k", _TOP_K)
+            check_count(top_k, name="top_k", most=_MAX_TOP_K)
+            found = used.retrieve(given["query"], top_k, given.get("filters"), session_id)
+            return recalled_text(found) or "No memories match."
+
+        return await _answered(retrieved)
 
     @tool("store_memory", "Store a memory for later tasks.", _STORE)
     async def store_memory(given: dict[str, Any]) -> dict[str, Any]:
@@ -214,6 +221,7 @@ def memory_hooks(
 
 class _Hooks:
     def __init__(self, client: BlockingMemoryClient, top_k: int) -> None:
+        check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         self._client = client
         self._top_k = top_k
 

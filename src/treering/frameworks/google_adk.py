@@ -10,7 +10,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai.types import Content
 
+from treering.core.arguments import check_count
 from treering.core.canonical import canonical_json, digest
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.frameworks.client import AnyClient, KeyedText, TextCollection, in_thread
 
 _HOME = "google-adk"
@@ -26,6 +28,7 @@ class TreeringMemoryService(BaseMemoryService):
 
     def __init__(self, client: AnyClient, *, top_k: int = 10) -> None:
         self._client = client
+        check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         self._top_k = top_k
 
     async def add_session_to_memory(self, session: Session) -> None:

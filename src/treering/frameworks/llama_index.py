@@ -10,6 +10,8 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
 
+from treering.core.arguments import check_count
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.items.documents import SESSION, TYPE, MemoryItem
 from treering.extensions.client.profiles import AgentProfile
 from treering.extensions.client.records import searchable
@@ -34,7 +36,7 @@ class TreeringMemoryBlock(BaseMemoryBlock[list[ChatMessage]]):
     name: str = "treering"
     client: Any = Field(exclude=True)
     """A `MemorySystemClient` or `BlockingMemoryClient`."""
-    top_k: int = 5
+    top_k: int = Field(default=5, ge=1, le=MOST_RETRIEVED)
     filters: dict[str, Any] | None = None
     across_sessions: bool = True
 
@@ -77,6 +79,8 @@ class TreeringNodeRetriever(BaseRetriever):
     ) -> None:
         super().__init__(**options)
         self._client = blocking(client)
+        if top_k is not None:
+            check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         self._top_k = top_k
         self._filters = filters
         self._session_id = session_id

@@ -7,6 +7,8 @@ from agents import TResponseInputItem
 from agents.memory import SessionABC, SessionSettings
 from agents.run import CallModelData, ModelInputData
 
+from treering.core.arguments import check_count
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.items.documents import TYPE
 from treering.extensions.client.record_names import RecordCollection
 from treering.extensions.client.records import RecordEntry, RecordLog, searchable
@@ -76,6 +78,7 @@ def recall_before_model(
     Only the model sees them: they do not become items of the session.
     """
     used = blocking(client)
+    check_count(top_k, name="top_k", most=MOST_RETRIEVED - 1)  # one more is read
 
     async def recall(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data

@@ -14,7 +14,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset
 
+from treering.core.arguments import check_count
 from treering.core.errors import InvalidInput
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.memory_access import (
     CLIENT,
@@ -76,6 +78,10 @@ class TreeringMemory(AbstractCapability[Any]):
     log_tools: bool = True
     """Whether to store runs of tools."""
     _recalled: str | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.top_k is not None:
+            check_count(self.top_k, name="top_k", most=MOST_RETRIEVED)
 
     @classmethod
     def from_spec(cls, *, config: Mapping[str, Any] | None = None, user_id: str | None = None, **options: Any) -> Self:

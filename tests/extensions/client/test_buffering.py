@@ -1,3 +1,4 @@
+import os
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import treering
 from treering.client import AgentProfile
 from treering.core.errors import Unavailable
+from treering.extensions.client import journal as journal_files
 from treering.extensions.client.config import Compression
 from treering.extensions.client.items.buffering import WriteBuffer
 from treering.extensions.client.items.recording import MemoryEntry
@@ -91,6 +93,29 @@ def test_many_clients_write_one_space_at_once(tmp_path):
 def entry(number):
     clock = SteppingClock()
     return MemoryEntry(f"src:{number}", "text " * number, {"n": number}, clock.now())
+
+
+def test_journals_of_others_are_looked_at_again_after_one_grew(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_files, "LOOK_SECONDS", 3_600)
+    one, reading = (FileJournal(tmp_path, Packer(Compression())) for _ in range(2))
+    one.append(entry(1).data)
+    assert reading.elsewhere() == [entry(1).data]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", None)
+        assert reading.elsewhere() == []
+    one.append(entry(2).data)
+    assert reading.elsewhere() == [entry(2).data]
+    one.close()
+
+
+def test_journal_of_an_earlier_version_is_read_after_a_while(tmp_path, monkeypatch):
+    one, reading = (FileJournal(tmp_path, Packer(Compression())) for _ in range(2))
+    monkeypatch.setattr(journal_files, "_mark_changed", lambda folder: None)
+    monkeypatch.setattr(journal_files, "LOOK_SECONDS", 0)
+    for number in (1, 2):
+        one.append(entry(number).data)
+        assert reading.elsewhere() == [entry(number).data]
+    one.close()
 
 
 @pytest.mark.parametrize("algorithm", ["gzip", "zstd", "lz4"])

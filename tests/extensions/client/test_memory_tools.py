@@ -114,7 +114,7 @@ def test_agent_gets_an_error_for_unstorable_content(content, importance):
 
     answer = with_memory(work)
     assert answer["success"] is False
-    assert answer["reason"] in {"The content is empty.", "importance_score: 7 is not a number from 0 to 1."}
+    assert answer["reason"] in {"The content is empty.", "importance: 7 is not a number from 0 to 1."}
 
 
 def test_filters_and_sessions_hold():
@@ -127,14 +127,26 @@ def test_filters_and_sessions_hold():
     assert with_memory(work, session_id="run-1") == ["BWA of the run"]
 
 
-@pytest.mark.parametrize(("top_k", "expected"), [(0, 1), (2, 2), (10_000, 8)])
-def test_top_k_is_kept_within_what_can_be_asked(top_k, expected):
+@pytest.mark.parametrize("top_k", [0, -1, 201, "5"])
+def test_retrieve_memory_refuses_top_k_out_of_bounds(top_k):
     async def work(ctx, client):
-        for number in range(8):
-            await client.store(f"BWA run {number}")
         return await retrieve_memory(ctx, "BWA run", top_k=top_k)
 
-    assert len(with_memory(work)) == expected
+    with pytest.raises(treering.InvalidInput, match=r"top_k: .* is not a number from 1 to 200"):
+        with_memory(work)
+
+
+def test_node_refuses_to_recall_no_memories():
+    with pytest.raises(treering.InvalidInput, match="top_k: 0"):
+        memory_node(top_k=0)
+
+
+def test_store_memory_states_the_bounds_of_importance():
+    async def work(ctx, client):
+        return await store_memory(ctx, "BWA needs an index", importance=1.5)
+
+    stored = with_memory(work)
+    assert stored == {"success": False, "reason": "importance: 1.5 is not a number from 0 to 1."}
 
 
 def test_a_filter_that_makes_no_sense_is_refused():

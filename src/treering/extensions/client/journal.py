@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -89,6 +90,7 @@ _LOG = logging.getLogger(__name__)
 _FRAME = struct.Struct(">II")
 _ENDING = ".journal"
 _ASIDE = "set-aside"
+LOOK_SECONDS = 1.0
 _PACKED = "packed"
 """The key of the bytes of an unreadable record, in base64."""
 
@@ -102,8 +104,11 @@ class FileJournal(WriteJournal):
         self._packer = packer
         self._old: list[_HeldFile] = []
         self._current: _HeldFile | None = None
-        self._read_up_to: dict[Path, int] = {}
+        self._read_up_to: dict[str, int] = {}
         """The end of the records read in each file of other clients."""
+        self._seen: int | None = None
+        """The time of the folder when files of other clients were last looked at."""
+        self._look_at = 0.0
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Store an entry durably. Raises `Unavailable` if the disk cannot be written."""
@@ -112,6 +117,7 @@ class FileJournal(WriteJournal):
             if self._current is None:
                 self._current = _HeldFile.create(self._folder)
             self._current.append(_FRAME.pack(len(data), zlib.crc32(data)) + data)
+            _mark_changed(self._folder)
         except OSError as error:
             raise Unavailable(
                 f"Cannot write the journal in {self._folder}: {error.strerror}.",
@@ -139,19 +145,28 @@ class FileJournal(WriteJournal):
         return [entry for record in records if (entry := self._read(record)) is not None]
 
     def elsewhere(self) -> list[Mapping[str, Any]]:
-        """Return the entries that other clients added since the last call; skip unreadable ones."""
+        """Return the entries that other clients added since the last call; skip unreadable ones.
+
+        While the time of the folder is unchanged, files are looked at once a second: earlier versions do not set it.
+        """
+        changed, now = _changed_at(self._folder), time.monotonic()
+        if changed == self._seen and now < self._look_at:
+            return []
+        self._seen, self._look_at = changed, now + LOOK_SECONDS
         entries: list[Mapping[str, Any]] = []
-        paths = set(self._folder.glob(f"*{_ENDING}"))
-        ends: dict[Path, int] = {}
-        for path in sorted(paths - {held.path for held in (*self._old, *filter(None, [self._current]))}):
-            end = self._read_up_to.get(path, 0)
-            for record in _records(_from(path, end)):
+        own = {held.path.name for held in (*self._old, *filter(None, [self._current]))}
+        ends: dict[str, int] = {}
+        for name, size in sorted(_sizes(self._folder).items()):
+            end = self._read_up_to.get(name, 0)
+            if name in own:
+                continue
+            for record in _records(_from(self._folder / name, end)) if size != end else ():
                 if isinstance(record, _Damaged):
                     break
                 end += _FRAME.size + len(record)
                 with suppress(TreeringError, ValueError):
                     entries.append(self._unpacked(record))
-            ends[path] = end
+            ends[name] = end
         self._read_up_to = ends
         return entries
 
@@ -280,6 +295,33 @@ class _Damaged:
     """Damaged data after the last intact record."""
 
     data: bytes
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes of the journals in a folder by name: a file that did not grow is not opened."""
+    with suppress(FileNotFoundError), os.scandir(folder) as files:
+        return {file.name: size for file in files if file.name.endswith(_ENDING) and (size := _size(file)) is not None}
+    return {}
+
+
+def _size(file: "os.DirEntry[str]") -> int | None:
+    try:
+        return file.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return None
+
+
+def _mark_changed(folder: Path) -> None:
+    """Set the time of a folder, to the nanosecond, unless it belongs to another user: a journal in it grew."""
+    now = time.time_ns()
+    with suppress(OSError):
+        os.utime(folder, ns=(now, now))
+
+
+def _changed_at(folder: Path) -> int | None:
+    with suppress(OSError):
+        return folder.stat().st_mtime_ns
+    return None
 
 
 def _from(path: Path, start: int) -> bytes:

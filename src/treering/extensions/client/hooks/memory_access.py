@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import wraps
 from types import SimpleNamespace
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import uuid4
+
+from pydantic import Field
 
 from treering.core.canonical import render_time
 from treering.core.errors import InvalidInput, TreeringError
 from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.client import MemorySystemClient, live_client, live_clients
 from treering.extensions.client.config import MemoryConfig
-from treering.extensions.client.items.documents import UNKNOWN_AGENT, RetrievedMemories, session_text
+from treering.extensions.client.items.documents import UNKNOWN_AGENT, RetrievedMemories, checked_share, session_text
 from treering.extensions.client.items.recalling import RecallScope
 from treering.extensions.client.profiles import AgentProfile, Switches
 
@@ -274,11 +276,15 @@ class MemoryDependencies(_WithoutClient):
     """A profile, or the name of one."""
 
 
+TopK = Annotated[int, Field(ge=1, le=MOST_RETRIEVED)]
+"""The number of memories to retrieve, in the schema of a tool."""
+Importance = Annotated[float, Field(ge=0, le=1)]
+"""The importance of a memory, in the schema of a tool."""
 NO_CLIENT = "Memory client not available"
 
 
 async def retrieve_memory(
-    ctx: Any, query: str, top_k: int = 5, filters: dict[str, Any] | None = None
+    ctx: Any, query: str, top_k: TopK = 5, filters: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """Retrieve memories that help with the current task.
 
@@ -297,7 +303,7 @@ async def retrieve_memory(
         return []
     memories = await access.client.retrieve(
         query,
-        min(max(top_k, 1), MOST_RETRIEVED),
+        top_k,
         filters or {},
         session_id=access.session_id,
         scope=access.scope,
@@ -327,7 +333,7 @@ def model_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 async def store_memory(
-    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5
+    ctx: Any, content: str, metadata: dict[str, Any] | None = None, importance: Importance = 0.5
 ) -> dict[str, Any]:
     """Store a memory for later tasks.
 
@@ -347,6 +353,7 @@ async def store_memory(
     if access.session_id is not None:
         own["session_id"] = access.session_id
     try:
+        checked_share("importance", importance)
         memory_id = await access.client.store(content, {**model_metadata(metadata), **own})
     except TreeringError as error:
         return {"success": False, "reason": error.message}

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, Literal, TypeVar
 
+from treering.core.arguments import check_count
 from treering.core.errors import InvalidInput
+from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.client import MemorySystemClient
 from treering.extensions.client.hooks.execution_history import capped
 from treering.extensions.client.hooks.memory_access import (
@@ -82,6 +84,8 @@ def memory_node(
     Errors of the memory are logged: the node then runs without memories. If a node fails, its failure is stored, and
     raised again.
     """
+    if top_k is not None:
+        check_count(top_k, name="top_k", most=MOST_RETRIEVED)
     own = query or _question
     hook = _Hook(client, name, agent_type, own, content, memory_type, top_k, filters, scope, recall=recall, store=store)
     return partial(_hooked, hook=hook) if node is None else _hooked(node, hook=hook)
