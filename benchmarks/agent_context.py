@@ -73,7 +73,7 @@ def _rows(repository: str, clone: Path, plan: Plan, note: str) -> Iterator[Row]:
         without_need = [line for line in _WITHOUT_NEED.read_text().splitlines() if line]
         unwanted = [answered(space, prompt) for prompt in without_need]
     shown = [(task, one) for task, one in told if one.tokens]
-    right = [any(path in task.files for path in one.paths[:_FIRST]) for task, one in shown]
+    right = [any(path in task.files for path, _ in one.places[:_FIRST]) for task, one in shown]
     of = f"of {len(tasks)} tasks; {note}".rstrip("; ")
     yield Figure(f"{repository}: prompt, tasks with pointers", _share(len(shown), len(tasks)), "%", at_least(60), of)
     yield Figure(

@@ -201,8 +201,11 @@ class HooksTuning(NamedTuple):
 
     max_places: int
     max_found_places: int
+    best_subject_weight: float
     subject_weight: float
+    prose: float
     min_score_share: float
+    min_score_share_of_second: float
     max_entries: int
     min_shared_terms: int
     min_shared_share: float

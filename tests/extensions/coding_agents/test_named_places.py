@@ -142,6 +142,10 @@ def test_best_line_of_a_named_file_is_shown(space):
     assert places(space, prompt) == ["src/acme/upload.py:12"]
 
 
+def test_definitions_named_after_the_prompt_are_shown_in_a_named_file(space):
+    assert places(space, "simplify the retries in upload.py") == ["src/acme/upload.py:10"]
+
+
 def test_other_files_next_to_a_named_one_share_much_with_the_prompt(space):
     assert places(space, "orders.py computes the price of lines") == ["src/acme/orders.py"]
     prompt = "unlike docs/guide.md says, the uploader does not send a file again until the retry limit is reached"
@@ -211,7 +215,7 @@ def test_longer_end_of_a_path_names_one_of_many_files(space):
 
 
 def test_very_long_number_is_no_line(space):
-    assert places(space, f"why does total fail in orders.py:{'1' * 5_000}") == ["src/acme/orders.py"]
+    assert places(space, f"why does it fail in orders.py:{'1' * 5_000}") == ["src/acme/orders.py"]
 
 
 def test_unknown_and_generated_names_are_no_places(space):

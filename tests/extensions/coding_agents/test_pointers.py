@@ -308,3 +308,62 @@ def test_questions_about_a_job_get_its_commands(tmp_path):
         assert [line.text for line in lines] == ["Commands: test `make test`"]
         assert pointers(opened, "run the tests") == []
         assert opened.query("search", input={"text": "how do I run the tests"}).commands == ("test `make test`",)
+
+
+VOUCHERS = """\
+def voucher_of(order):
+    return order.voucher
+
+
+def expire_voucher(voucher, day):
+    return voucher.ends < day
+
+
+def discount_of_voucher(voucher, total):
+    return total * voucher.discount
+
+
+class Percent:
+    def round_up(self, share):
+        return -(-share // 1)
+
+
+class Absolute:
+    def round_up(self, amount):
+        # of a coupon in pennies
+        return amount + 1
+"""
+
+
+@pytest.fixture
+def shop_of_vouchers(tmp_path):
+    scratch = Scratch(tmp_path / "shop")
+    scratch.commit(
+        {
+            "shop/vouchers.py": VOUCHERS + FILLER,
+            "shop/orders.py": "def total(order):\n    return sum(line.price for line in order.lines)\n" + FILLER,
+            "docs/discounts.md": "# Discounts\n\nA voucher has a discount. A voucher expires one day.\n",
+        }
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        yield space
+
+
+def _found(space, prompt):
+    return [line.text.split(" ")[0] for line in pointers(space, prompt)]
+
+
+def test_documents_are_shown_if_the_prompt_is_about_them(shop_of_vouchers):
+    assert _found(shop_of_vouchers, "the voucher discount is too large") == ["shop/vouchers.py:9"]
+    assert "docs/discounts.md:3" in _found(shop_of_vouchers, "document that a voucher has a discount")
+
+
+def test_named_definition_is_the_one_that_shares_most_with_the_prompt(shop_of_vouchers):
+    (place,) = _found(shop_of_vouchers, "round_up of a coupon gives one penny too much")
+    assert place == "shop/vouchers.py:19"
+
+
+def test_prompt_with_a_topic_gets_the_file_named_after_it(shop_of_vouchers):
+    assert _found(shop_of_vouchers, "vouchers: let me skip some holidays")[0] == "shop/vouchers.py:1"
+    assert _found(shop_of_vouchers, "holidays: let me skip some weekends") == []

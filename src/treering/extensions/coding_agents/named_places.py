@@ -26,6 +26,7 @@ _MAX_CONTAINING = 20
 """Passages with a name that are read to see whether it is in few files."""
 _MAX_PASSAGES = 2_000
 _MAX_NAMES = 6
+_MAX_DEFINITIONS_ABOUT = 2
 _SOURCE_FOLDERS = frozenset({"src", "lib", "python", "source"})
 """Folders that an installed package is without."""
 
@@ -145,8 +146,12 @@ def definitions_of(call: Call, text: str) -> list[NamedPlace]:
         name: ids for name, ids in files.items() if len(ids) <= (_MAX_CONTAINING if "." in name else _MAX_SAME_NAME)
     }
     sources = {one.id: one for one in read_sources(call, (one for ids in read.values() for one in ids))}
-    find = {name: _qualified if name in defining else _containing for name in read}
-    candidates = [[find[name](sources[one], name) for one in ids if one in sources] for name, ids in read.items()]
+    terms = frozenset(telling_terms(text))
+
+    def place_in(source: Source, name: str) -> NamedPlace | None:
+        return _qualified(source, name, terms) if name in defining else _containing(source, name)
+
+    candidates = [[place_in(sources[one], name) for one in ids if one in sources] for name, ids in read.items()]
     places = [
         [place for place in those if place and (name in symbols or _is_class(place, name))]
         for name, those in zip(read, candidates, strict=True)
@@ -172,18 +177,16 @@ def is_import(lines: Sequence[str], at: int) -> bool:
     return any(_IMPORT.match(line) and _OPEN.search(line) for line in above)
 
 
-def definition_about(source: Source, terms: frozenset[str]) -> NamedPlace | None:
-    """Return the definition in a file with most of some terms, terms of its name first; `None` if none has any."""
-    best, place = (0, 0), None
-    for segment, first in _parts(source):
-        lines = segment.excerpt.split("\n")
-        for one in segment.definitions:
-            body = "\n".join(lines[one.first - 1 : one.last])
-            shared = len(terms.intersection(telling_terms(one.name))), len(terms.intersection(telling_terms(body)))
-            if shared > best:
-                at = _naming_line(lines[: one.last], one.name, one.first - 1)
-                best, place = shared, place_at_line(source, first + at)
-    return place
+def definitions_about(source: Source, terms: frozenset[str]) -> list[NamedPlace]:
+    """Return the definitions in a file that are named after some terms and have most of them, at most two."""
+    named = {one.name: one for one in _definitions(source) if not terms.isdisjoint(telling_terms(last_part(one.name)))}
+    ranked = sorted(named.values(), key=lambda one: -one.shared_with(terms))
+    return [one.place for one in ranked[:_MAX_DEFINITIONS_ABOUT]]
+
+
+def last_part(name: str) -> str:
+    """Return the name of a definition without the names of the definitions around it."""
+    return name.replace("::", ".").rpartition(".")[2]
 
 
 def _sources_defining(call: Call, names: Sequence[str]) -> Mapping[str, Mapping[str, None]]:
@@ -329,33 +332,53 @@ def place_at_line(source: Source, line: int) -> NamedPlace | None:
     return None
 
 
-def _defined(source: Source, name: str) -> NamedPlace | None:
-    """Return the first line of the definition of a name in a file."""
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A definition in a file: its qualified name, its place, and its text."""
+
+    name: str
+    place: NamedPlace
+    text: str
+
+    def shared_with(self, terms: frozenset[str]) -> int:
+        """Count the terms that its text or its name has, those of its name twice."""
+        name, text = telling_terms(self.name), telling_terms(self.text)
+        return len(terms.intersection(name)) + len(terms.intersection(name + text))
+
+
+def _definitions(source: Source) -> Iterator[_Definition]:
+    """Yield the definitions in a file, in order."""
     for segment, first in _parts(source):
         lines = segment.excerpt.split("\n")
-        for one in segment.definitions:
-            if _ends(one.name, name):
-                at = _naming_line(lines[: one.last], one.name, one.first - 1)
-                return NamedPlace(source, first + at, one.name.replace("::", "."), lines[at].strip(), True)
-        for heading in names_in_heading(segment.heading, _path(source)):
-            if _ends(heading, name):
-                at = _naming_line(lines, name)
-                return NamedPlace(source, first + at, heading, lines[at].strip(), True)
-    return None
+        spans = [(one.name, one.first - 1, one.last) for one in segment.definitions]
+        inner = {name.replace("::", ".") for name, _, _ in spans}
+        around = [one for one in names_in_heading(segment.heading, _path(source)) if one not in inner]
+        for name, start, end in [*spans, *((one, 0, len(lines)) for one in around)]:
+            at = _naming_line(lines[:end], name, start)
+            name = name.replace("::", ".")
+            place = NamedPlace(source, first + at, name, lines[at].strip(), True)
+            yield _Definition(name, place, "\n".join(lines[start:end]))
+
+
+def _defined(source: Source, name: str, terms: frozenset[str] = frozenset()) -> NamedPlace | None:
+    """Return the first line of the definition of a name in a file; of several, the one that shares most terms."""
+    named = [one for one in _definitions(source) if _ends(one.name, name)]
+    best = max(named, key=lambda one: one.shared_with(terms) if len(named) > 1 else 0, default=None)
+    return best.place if best else None
 
 
 def _naming_line(lines: Sequence[str], name: str, start: int = 0) -> int:
     """Return the index of the first line with the last part of a name, a comment only if no other line has it."""
-    last = re.compile(rf"\b{re.escape(name.replace('::', '.').rpartition('.')[2])}\b")
+    last = re.compile(rf"\b{re.escape(last_part(name))}\b")
     named = [at for at, line in enumerate(lines) if at >= start and last.search(line)]
     return next((at for at in named if not is_comment(lines[at])), next(iter(named), start))
 
 
-def _qualified(source: Source, name: str) -> NamedPlace | None:
+def _qualified(source: Source, name: str, terms: frozenset[str]) -> NamedPlace | None:
     """Return the definition of a name in a file, also of one that is qualified by its module: `app.run`."""
     module, _, last = name.rpartition(".")
     modules = {part.partition(".")[0].strip("_") for part in _path(source).split("/")}
-    return _defined(source, name) or (_defined(source, last) if module in modules else None)
+    return _defined(source, name, terms) or (_defined(source, last, terms) if module in modules else None)
 
 
 def _ends(defined: str, name: str) -> bool:

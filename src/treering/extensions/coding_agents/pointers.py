@@ -8,14 +8,16 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.objects import Knowledge, kind_in_words
 from treering.core.scope import ROOT
+from treering.extensions.coding_agents.found_passages import passages_to_show
 from treering.extensions.coding_agents.governing import HeldRule, call_on, rules_citing
 from treering.extensions.coding_agents.named_places import (
     NamedPlace,
     NamedPlaces,
-    definition_about,
+    definitions_about,
     definitions_of,
     is_comment,
     is_import,
+    last_part,
     names_file,
     names_in,
     places_named,
@@ -25,14 +27,11 @@ from treering.extensions.coding_agents.option_places import names_option, option
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.ports.ledger import ObjectRequest
 from treering.retrieval import limits
-from treering.retrieval.index.code_names import file_at
 from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
-from treering.verbs.envelope import Call
-from treering.verbs.file_names import read_sources
 from treering.verbs.query.branch_edits import edited_on_branch
 from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
@@ -86,6 +85,8 @@ _REQUEST = re.compile(
     r"\W*(?:\w+\W+){0,3}?(?:adds?|allow|implement|introduce|let|make|new|supports?|want)\b", re.IGNORECASE
 )
 """The beginning of a request for something that the project does not have."""
+_TOPIC = re.compile(r"\W*(\w+(?: \w+)?): ")
+"""The topic before a prompt: `logger: skip some paths`."""
 
 _WORKFLOW = frozenset(
     telling_terms(
@@ -141,9 +142,8 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     # A long prompt, such as an issue with code, has names that it is not about.
     is_short = len(named.rest) <= TUNING.question.max_short_chars
     defined = [*definitions_of(call, named.rest), *option_places(call, named.rest)] if is_short else []
-    found_files = [] if any(one.is_exact for one in named.places) else _found(space, named)
-    lines = _hit_lines(call, found_files, subject)
-    return [*known, *islice(_places(named.places, defined, lines), _HOOKS.max_places)]
+    found_hits = [] if any(one.is_exact for one in named.places) else _found(space, named)
+    return [*known, *islice(_places(named, defined, found_hits), _HOOKS.max_places)]
 
 
 def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
@@ -160,10 +160,12 @@ def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
     hits = space.query("search", ROOT, {"text": text}, _FILES).hits
     files = [hit for hit in hits if _is_current(hit) and hit.first_line and not _is_beside_code(hit, subject)]
     if not ids:
-        return _answering(files, subject, names) or _requested(files, text, subject)
+        return _answering(files, text, subject, names) or _requested(files, text, subject) or _named_after(files, text)
     in_named = [hit for hit in files if hit.object_id in ids and _is_about(hit, subject, names)]
+    others = [hit for hit in _answering(files, text, subject, names) if hit.object_id not in ids]
     least = max(_MANY_SHARED_TERMS, len(subject) / 2)
-    return [*in_named, *(hit for hit in _answering(files, subject, names) if _shared(hit, subject) >= least)]
+    shared = [hit for hit in others if _shared(hit, subject) >= least]
+    return [*passages_to_show(in_named, text, subject), *shared]
 
 
 def _is_current(hit: ShownHit) -> bool:
@@ -205,29 +207,42 @@ def _requested(files: Sequence[ShownHit], text: str, subject: frozenset[str]) ->
     return [hit for hit in first if WEAK not in hit.flags and _is_named(hit, subject)]
 
 
+def _named_after(files: Sequence[ShownHit], text: str) -> Sequence[ShownHit]:
+    """Return the best file if it is named after the topic of a prompt, or a definition after two of its words."""
+    topic = _TOPIC.match(text)
+    if not files:
+        return []
+    of_topic = topic is not None and _is_named(files[0], subject_of(topic[1]))
+    words = frozenset(telling_terms(text)).intersection(telling_terms(last_part(files[0].symbol)))
+    return files[:1] if of_topic or (WEAK not in files[0].flags and len(words) >= _HOOKS.min_shared_terms) else []
+
+
 def _is_named(hit: ShownHit, subject: frozenset[str]) -> bool:
     """Return whether a file, its folder or the definition found in it is named after a term of the subject."""
     path = hit.place.rpartition("#L")[0].split("/")[-2:]
     return not subject.isdisjoint(telling_terms(f"{' '.join(path)} {hit.symbol}"))
 
 
-def _answering(files: Sequence[ShownHit], subject: frozenset[str], names: Sequence[str]) -> Sequence[ShownHit]:
-    """Return the files that answer a prompt, best first; none if the best is not about it.
+def _answering(
+    files: Sequence[ShownHit], text: str, subject: frozenset[str], names: Sequence[str]
+) -> Sequence[ShownHit]:
+    """Return the passages that answer a prompt, best first; none if the best file is not about it.
 
     The score of a search is relative to the best hit. The share of the subject shows how much a hit has by itself.
     """
-    share = _HOOKS.subject_weight
-    scores = {
-        hit.object_id: (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject)) for hit in files
-    }
-    ranked = sorted(files, key=lambda hit: -scores[hit.object_id])
-    about = [hit for hit in ranked if WEAK not in hit.flags and _is_about(hit, subject, names)]
-    if not about or about[0] is not ranked[0]:
+    share = _HOOKS.best_subject_weight
+
+    def score(hit: ShownHit) -> float:
+        return (1 - share) * hit.score + share * _shared(hit, subject) / max(1, len(subject))
+
+    best = max(files, key=score, default=None)
+    if best is None or WEAK in best.flags or not _is_about(best, subject, names):
         return []
-    if not _is_about(files[0], subject, names) and not _is_about(about[0], subject, names, least=_MANY_SHARED_TERMS):
+    if best is not files[0] and not any(
+        (_is_about(files[0], subject, names), _is_about(best, subject, names, least=_MANY_SHARED_TERMS))
+    ):
         return []  # two words in a hit that the search does not find best may be chance
-    least = _HOOKS.min_score_share * max(scores.values(), default=0.0)
-    return [hit for hit in about[: _HOOKS.max_found_places] if scores[hit.object_id] >= least]
+    return passages_to_show(files, text, subject)
 
 
 def _is_beside_code(hit: ShownHit, subject: frozenset[str]) -> bool:
@@ -290,17 +305,19 @@ def _is_entry(hit: ShownHit) -> bool:
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 
-def _places(
-    named: Sequence[NamedPlace], defined: Sequence[NamedPlace], found: Mapping[str, HookLine]
-) -> Iterator[HookLine]:
-    """Yield the places of a prompt: named files, then definitions, then found files by id, each once."""
-    exact = [one for one in named if one.is_exact]
+def _places(named: NamedPlaces, defined: Sequence[NamedPlace], found: Sequence[ShownHit]) -> Iterator[HookLine]:
+    """Yield the places of a prompt: named files, then definitions, then what was found in other files."""
+    exact = [one for one in named.places if one.is_exact]
     exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
     shown = {one.source.id for one in exact}
-    for one in [*exact, *(one for one in named if one.source.id not in shown)]:
-        yield _place_line(one) if one.is_exact or one.source.id not in found else found[one.source.id]
+    subject = subject_of(named.rest)
+    for one in [*exact, *(one for one in named.places if one.source.id not in shown)]:
+        hits = [] if one.is_exact else [hit for hit in found if hit.object_id == one.source.id]
+        about = [] if one.is_exact or hits else definitions_about(one.source, subject)
+        yield from (_hit_line(hit, subject) for hit in hits)
+        yield from map(_place_line, [] if hits else about or [one])
         shown.add(one.source.id)
-    yield from (line for identity, line in found.items() if identity not in shown)
+    yield from (_hit_line(hit, subject) for hit in found if hit.object_id not in shown)
 
 
 def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
@@ -308,30 +325,21 @@ def _is_in(one: NamedPlace, other: NamedPlace) -> bool:
     return one.source.id == other.source.id and f"{other.symbol}.".startswith(f"{one.symbol}.")
 
 
-def _hit_lines(call: Call, hits: Sequence[ShownHit], subject: frozenset[str]) -> dict[str, HookLine]:
-    """Return by id the lines for found files. A definition is shown instead of an import."""
-    imports = [hit.object_id for hit in hits if _shows_import(hit)] if "import" not in subject else []
-    definitions = {one.id: definition_about(one, subject) for one in read_sources(call, imports)}
-    lines = {one: _place_line(place) for one, place in definitions.items() if place}
-    return {hit.object_id: lines.get(hit.object_id) or _hit_line(hit) for hit in hits}
-
-
-def _shows_import(hit: ShownHit) -> bool:
-    path = hit.place.rpartition("#L")[0]
-    return file_at(path) is not None and is_import(hit.text.split("\n"), next(iter(hit.lines), 0))
-
-
-def _hit_line(hit: ShownHit) -> HookLine:
-    lines = hit.text.split("\n")
-    best = _definition_below(hit, lines, next(iter(hit.lines), 0))
+def _hit_line(hit: ShownHit, subject: frozenset[str]) -> HookLine:
+    """Write the place of a passage. A definition is shown instead of an import, unless the prompt is about imports."""
+    lines, at = hit.text.split("\n"), next(iter(hit.lines), 0)
+    if "import" not in subject and is_import(lines, at):
+        best = next((one for one in range(at, len(lines)) if _defines(hit, lines, one)), at)
+    else:
+        below = next((one for one in range(at, len(lines)) if not is_comment(lines[one])), at)
+        best = below if _defines(hit, lines, below) else at
     return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, lines[best])
 
 
-def _definition_below(hit: ShownHit, lines: Sequence[str], at: int) -> int:
-    """Return the line of the definition that a comment is directly above, or else the line itself."""
-    below = next((one for one in range(at, len(lines)) if not is_comment(lines[one])), at)
-    name = hit.symbol.rpartition(".")[2].rpartition("::")[2]
-    return below if name and re.search(rf"\b{re.escape(name)}\b", lines[below]) else at
+def _defines(hit: ShownHit, lines: Sequence[str], at: int) -> bool:
+    """Return whether a line of a passage has the name of the definition there, and is no import."""
+    name = last_part(hit.symbol)
+    return bool(name and re.search(rf"\b{re.escape(name)}\b", lines[at])) and not is_import(lines, at)
 
 
 def _place_line(place: NamedPlace) -> HookLine:
