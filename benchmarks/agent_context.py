@@ -51,7 +51,7 @@ def measure(plan: Plan) -> list[Row]:
         *agent_briefs.measure(plan),
         *_prompts(plan),
         *agent_prompts.measure(plan),
-        *agent_lines.measure(plan, tuned_on=TUNED_ON),
+        *agent_lines.measure(plan),
         *agent_candidates.measure(),
     ]
 

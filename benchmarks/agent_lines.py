@@ -1,7 +1,8 @@
 """Whether a hit shows the line that answers: questions about public repositories, labelled by hand.
 
 A label is the path of a file at a commit and a part of the line. A question is found if one of the first hits has
-that line in its passage, and the line is visible if a hit shows it.
+that line in its passage, and the line is visible if a hit shows it. The rules are tuned on the repositories of
+the set `tuning`; the others, `held out`, check them.
 """
 
 import json
@@ -46,9 +47,10 @@ class ShownAnswer:
 
 _SURFACES = {"a person": TUNING.lines.max_shown, "a model": LINES_FOR_MODELS}
 """Lines of a hit, by who reads it."""
+_GROUPS = {"tuning": "tuned on", "held out": "other repositories"}
 
 
-def measure(plan: Plan, tuned_on: tuple[str, ...]) -> list[Row]:
+def measure(plan: Plan) -> list[Row]:
     """Ask the questions of each repository, and sum up those tuned on and the others."""
     rows: list[Row] = []
     answers: dict[tuple[str, str], list[ShownAnswer]] = defaultdict(list)
@@ -58,7 +60,7 @@ def measure(plan: Plan, tuned_on: tuple[str, ...]) -> list[Row]:
         except MissingData as missing:
             rows.append(Missing(f"lines, {repository}", str(missing)))
             continue
-        group = "tuned on" if repository in tuned_on else "other repositories"
+        group = _GROUPS[labels["set"]]
         questions = [LineQuestion(**one) for one in labels["questions"]]
         with space_at(clone, labels["commit"], plan.cache) as space:
             for reader, lines in _SURFACES.items():
