@@ -187,10 +187,10 @@ class _Object(FrozenModel):
 
 
 class Withheld(FrozenModel):
-    """What is known of a source whose author does not share its text.
+    """The known facts about a source whose author does not share its text.
 
     `content` is a hash of the whole text; `hashes` contains, by segment id, the hashes of the cited segments that the
-    source has, and `lost` the ids of those that it had. The key of the hashes is the source's salt, which is not shared
+    source has, and `lost` the ids that it lost. The key of the hashes is the source's salt, which is not shared
     either, so that the text cannot be guessed.
     """
 

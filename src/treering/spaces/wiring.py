@@ -61,7 +61,7 @@ class LazyMapping(Mapping[str, _Item]):
 
 
 class LazyAdapters(Mapping[str, Adapter]):
-    """The adapters by name. Those of extensions are imported at their first use."""
+    """The adapters by name. Extensions are imported at the first use of their adapter."""
 
     def __init__(self, access: FileAccess) -> None:
         from treering.sources.formats import formats_here

@@ -49,7 +49,7 @@ def passages_to_show(files: Sequence[ShownHit], text: str, subject: frozenset[st
 
 
 def _scored(files: Sequence[ShownHit], text: str, subject: frozenset[str]) -> list[tuple[float, ShownHit]]:
-    """Return the passages of files, best first, with a score: that of the file, and the prompt's terms and phrases.
+    """Return the passages of files, best first, scored by their file, and the prompt's terms and phrases.
 
     A term counts more if fewer passages have it.
     """

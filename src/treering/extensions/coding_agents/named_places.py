@@ -341,7 +341,7 @@ class _Definition:
     text: str
 
     def shared_with(self, terms: frozenset[str]) -> int:
-        """Count the terms that its text or its name has, those of its name twice."""
+        """Count the terms that its text or its name has; terms of its name count twice."""
         name, text = telling_terms(self.name), telling_terms(self.text)
         return len(terms.intersection(name)) + len(terms.intersection(name + text))
 
@@ -361,7 +361,7 @@ def _definitions(source: Source) -> Iterator[_Definition]:
 
 
 def _defined(source: Source, name: str, terms: frozenset[str] = frozenset()) -> NamedPlace | None:
-    """Return the first line of the definition of a name in a file; of several, the one that shares most terms."""
+    """Return the first line of the definition of a name in a file; of several, of the one with most terms in common."""
     named = [one for one in _definitions(source) if _ends(one.name, name)]
     best = max(named, key=lambda one: one.shared_with(terms) if len(named) > 1 else 0, default=None)
     return best.place if best else None

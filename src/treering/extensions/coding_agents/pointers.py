@@ -306,7 +306,7 @@ def _is_entry(hit: ShownHit) -> bool:
 
 
 def _places(named: NamedPlaces, defined: Sequence[NamedPlace], found: Sequence[ShownHit]) -> Iterator[HookLine]:
-    """Yield the places of a prompt: named files, then definitions, then what was found in other files."""
+    """Yield the places of a prompt: named files, then definitions, then hits in other files."""
     exact = [one for one in named.places if one.is_exact]
     exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
     shown = {one.source.id for one in exact}

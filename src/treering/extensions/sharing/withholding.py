@@ -36,7 +36,7 @@ class Outgoing:
         self._due: set[str] = set()
         """Withheld sources whose notice may have to leave."""
         self._named: set[str] = set()
-        """Those that objects other than knowledge refer to."""
+        """The sources that objects other than knowledge refer to."""
         self.conversations: set[str] = set()
         """Scopes of the withheld conversations with coding agents among the entries."""
 

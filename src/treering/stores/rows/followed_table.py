@@ -47,7 +47,7 @@ class SavedTable(Protocol[Log_contra]):
         ...
 
     def is_replaced(self) -> bool:
-        """Return whether the file is not the one that was read or saved here: a newer one, or none after an erasure."""
+        """Return whether the file differs from the file read or saved here: a newer one, or none after an erasure."""
         ...
 
     @property

@@ -302,7 +302,7 @@ def _section(
 
 
 _OF_AGENT = "by an agent"
-"""An agent may record what it has evidence for, and confirm it, without a person."""
+"""An agent may record a statement with evidence, and confirm it, without a person."""
 
 
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:

@@ -419,7 +419,7 @@ def is_nested(session_id: str | None) -> bool:
 
 
 def is_in_context(context: str, start: str) -> bool:
-    """Return whether what is in a nested context is visible from the context `start`: in it, or nested in it."""
+    """Return whether the content of a nested context is visible from the context `start`: in it, or nested in it."""
     return not context or start == context or start.startswith(f"{context}{_NESTED}")
 
 
