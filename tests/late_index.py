@@ -89,6 +89,9 @@ class _LatePassages:
     def count(self, reach: Reach) -> int:
         return self._inner.count(self._late(reach))
 
+    def places(self, reach: Reach) -> Sequence[tuple[str, str]]:
+        return self._inner.places(self._late(reach))
+
 
 class _LateText:
     def __init__(self, inner: TextSearch, late: _Late) -> None:

@@ -45,6 +45,10 @@ class ToyIndex:
         with self.reading() as tables:
             return len(tables.seen(reach))
 
+    def places(self, reach: Reach) -> Sequence[tuple[str, str]]:
+        with self.reading() as tables:
+            return sorted((row.passage.object_id, row.passage.part) for row in tables.seen(reach))
+
     def view(self, reach: Reach) -> GraphView:
         with self.reading() as tables:
             return tables.graph.view(reach)

@@ -135,3 +135,7 @@ class Passages(Protocol):
     def count(self, reach: Reach) -> int:
         """Count the passages in reach."""
         ...
+
+    def places(self, reach: Reach) -> Sequence[tuple[str, str]]:
+        """Return the object and the part of each passage in reach, ordered by object."""
+        ...

@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import treering
 from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient
+from treering.core.scope import ROOT
+from treering.ports.ledger import Selection
 from treering.testing import HashingEmbedder
 
 PARTS = {"background": False, "embedder": HashingEmbedder()}
+ALL_SOURCES = Selection(ROOT, descend=True, types=("source",))
 EVERYTHING = AgentProfile(agent_type="", relevance_threshold=0)
 
 

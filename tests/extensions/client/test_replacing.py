@@ -25,10 +25,16 @@ def test_memory_replaces_the_last_one_under_its_key(client):
     assert {one.replaced_by for one in memories[1:]} == {last}
 
 
-def test_key_belongs_to_one_user(client):
-    client.store("Ada can be called at 0171 333", key="phone")
-    client.store("Ben can be called at 0171 444", key="phone", metadata={"user_id": "ben"})
-    assert not any(replaced for _, replaced in found(client, "can be called at"))
+def test_key_belongs_to_one_user():
+    with client_parts.blocking() as client:
+        for user in ("ada", "ben"):
+            client.store(f"{user} can be called at 0171 333", key="phone", metadata={"user_id": user})
+        assert not any(replaced for _, replaced in found(client, "can be called at"))
+
+
+def test_client_of_a_user_replaces_nothing_of_another_by_a_key(client):
+    with pytest.raises(InvalidInput, match="replaces no memories of other users"):
+        client.store("Ben can be called at 0171 444", key="phone", metadata={"user_id": "ben"})
 
 
 def test_replacement_is_first_even_if_its_text_does_not_answer(client):

@@ -31,6 +31,8 @@ from treering.extensions.client.items.documents import (
     MemoryItem,
     NestedContext,
     RetrievedMemories,
+    is_in_context,
+    is_nested,
     item_of,
     nested_context,
     relation_type,
@@ -48,7 +50,8 @@ from treering.extensions.client.items.recalling import (
     recall,
     wanted_keys,
 )
-from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of
+from treering.extensions.client.items.recording import KeyedMemory, MemoryEntry, entry_of, keyed_ids, with_related
+from treering.extensions.client.items.replacing import Reader
 from treering.extensions.client.opening import OpenMemory, check, open_memory
 from treering.extensions.client.place import Given, GivenEmbedder
 from treering.extensions.client.profiles import AgentProfile
@@ -151,18 +154,21 @@ class BlockingMemoryClient:
         return stored_id
 
     def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories with new keys, in order; return the ids of all.
+        """Store the memories with new keys, in order; return their ids.
 
-        A memory stored under a key stays unchanged, even if it was archived or erased. Raises the errors of `store`;
-        then none is stored.
+        A memory stored under a key stays unchanged, even if it was archived or erased. Users may use the same keys.
+        Relations may name the `id` of others of these memories. Raises the errors of `store`; then none is stored.
         """
         if not self.config.enabled:
             return []
         check_items(memories, KeyedMemory, name="memories", expected="a list of KeyedMemory")
-        engine = self._memory.engine
-        entries = [entry_of(engine, one.content, one.metadata, self._who, identity=one.id) for one in memories]
         with self._storing_once:
-            self._memory.writer.flush_all()
+            engine = self._up_to_date()
+            ids = keyed_ids(engine, memories, self._who)
+            entries = [
+                entry_of(engine, one.content, with_related(one.metadata, ids), self._who, identity=ids[one.id])
+                for one in memories
+            ]
             existing = set(engine.ledger.heads([entry.id for entry in entries]))
             new = {entry.id: entry for entry in entries if not (entry.id in existing or self._is_excluded(entry))}
             self._memory.writer.submit([*new.values()])
@@ -219,6 +225,7 @@ class BlockingMemoryClient:
             },
             unfiltered=reach_at(ages=Ages(), where=EVERYTHING),
             keys=wanted_keys(filters),
+            reader=self._reader(scope, session_id),
             min_similarity=threshold,
             switches=agent.switches.over(settings) if agent else settings,
             priorities=agent.priorities if agent else (),
@@ -248,7 +255,7 @@ class BlockingMemoryClient:
         )
         newest = newest_memories(memory.engine, reach)
         fitting = lines_within(list(map(_brief_line, map(item_of, newest))), origin=_BRIEF, max_tokens=max_tokens)
-        items = listed(memory.engine, newest[: len(fitting)])
+        items = listed(memory.engine, newest[: len(fitting)], self._reader(scope, session_id))
         shown = lines_within(list(map(_brief_line, items)), origin=_BRIEF, max_tokens=max_tokens)
         return fence("\n".join(shown), origin=_BRIEF) if shown else ""
 
@@ -344,8 +351,11 @@ class BlockingMemoryClient:
         return [one for one in aside if self.user_id is None or (one.id and self._who.owns(one.metadata))]
 
     def retry_set_aside(self) -> int:
-        """Try again to write memories that were set aside; return the number written. The others stay set aside."""
-        return self._memory.writer.retry_set_aside() if self.config.enabled else 0
+        """Try again to write memories that were set aside; return the number written. The others stay set aside.
+
+        A client of a user leaves records of other users aside.
+        """
+        return self._memory.writer.retry_set_aside(self._who) if self.config.enabled else 0
 
     def catch_up(self) -> EngineReport:
         """Write buffered memories, embed everything, and update the engine; return the engine's status.
@@ -451,6 +461,12 @@ class BlockingMemoryClient:
         if item is None or not self._who.sees(item):
             raise NotFound(f"{name}: there is no memory {memory_id!r}.", hint="Give the id of a stored memory.")
 
+    def _reader(self, scope: RecallScope, session_id: object | None) -> Reader:
+        """Return the reader for whom a retrieval marks replaced memories."""
+        session = session_text(session_id)
+        in_context = session if is_nested(session) and scope in {"session", "lineage"} else None
+        return Reader(Who().owns if scope == "space" else self._who.owns, in_context or "")
+
     def _stored(self, entry: MemoryEntry) -> str:
         if self._is_excluded(entry):
             return ""
@@ -547,7 +563,7 @@ def _is_visible_from(item: Object, start: str) -> bool:
         return item.status != "archived"
     context = _context_of(item)
     is_memory = isinstance(item, Source) and item.status == "active" and item.origin.startswith(PREFIX)
-    return is_memory and (not context or start == context or start.startswith(f"{context}>"))
+    return is_memory and is_in_context(context, start)
 
 
 def _related_item(item: Object) -> MemoryItem:

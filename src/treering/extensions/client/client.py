@@ -121,7 +121,7 @@ class MemorySystemClient:
         return StoringMemory(task)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
-        """Store the memories with new keys, in order; return the ids of all."""
+        """Store the memories with new keys, in order; return their ids."""
         return await self._run(partial(self.sync.store_once, memories))
 
     async def retrieve(

@@ -7,7 +7,7 @@ from treering.core.objects import Activity, Object, Source
 from treering.core.patch import TITLE, AddLink, Create, Link, MoveScope, Operation, Transition, Update, shortened
 from treering.extensions.client.items.documents import CONTEXT, PART_OF, PREFIX, NestedContext, is_nested, scope_of
 from treering.extensions.client.items.recalling import Who
-from treering.ports.ledger import Selection
+from treering.ports.ledger import ObjectRequest, Selection
 from treering.verbs.crystallize.drafting import draft_activity
 from treering.verbs.crystallize.submission import apply_directly
 from treering.verbs.engine import Engine
@@ -48,12 +48,21 @@ def discard(engine: Engine, context: NestedContext, who: Who) -> int:
 
 
 def _held(engine: Engine, context: NestedContext, who: Who, *, below: bool = False) -> list[Object]:
-    """Return the objects in a context that `who` sees and that are not archived, oldest first."""
+    """Return the objects in a context that `who` sees and that are not archived, oldest first.
+
+    Of the activities of contexts that were merged into it, only those with a memory that `who` sees.
+    """
     where = Compare("scope", "prefix" if below else "eq", context.scope)
-    selected = engine.ledger.select(Selection(context.scope, descend=below, where=where))
-    return [
-        item for item in selected if item.status != "archived" and _is_in(item.scope, context, below) and who.sees(item)
+    selected = [
+        item
+        for item in engine.ledger.select(Selection(context.scope, descend=below, where=where))
+        if item.status != "archived" and _is_in(item.scope, context, below)
     ]
+    sources = {item.id for item in selected if isinstance(item, Source) and who.sees(item)}
+    others = tuple(item.id for item in selected if not isinstance(item, Source))
+    (read,) = engine.ledger.read([ObjectRequest(links=others)])
+    merged = {one for one in others if any(link.source in sources for link in read.links.get(one, ()))}
+    return [item for item in selected if item.id in sources | merged]
 
 
 def _is_memory(item: Object) -> TypeGuard[Source]:

@@ -15,6 +15,8 @@ ORIGIN = f"{PREFIX}record"
 """The prefix of the origins of records; the key follows."""
 HIDDEN_ORIGIN = "record:"
 """The prefix of the origins of hidden records, which are no memories."""
+_OWNED = "@"
+"""The sign before the user in the origin of a user's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,14 @@ class RecordCollection:
         """The scope of its records."""
         return scope_of(self.session_id) if self.session_id else "/".join([_HOME, *map(scope_part, self.path)])
 
-    def origin(self, key: str = "") -> str:
-        """Return the origin of the source of a record; without a key, the common prefix of all of them."""
+    def origin(self, key: str = "", *, user_id: str | None = None) -> str:
+        """Return the origin of the source of a record; without a key, the common prefix of all of them.
+
+        `user_id`: the user of the record; `None`: it has none, or an earlier version stored it.
+        """
         parts = [*self.path, *key.split("/")] if key else self.path
-        return "/".join([HIDDEN_ORIGIN if self.hidden else ORIGIN, *map(scope_part, parts)])
+        owner = "" if user_id is None else f"{_OWNED}{scope_part(user_id)}"
+        return "/".join([f"{HIDDEN_ORIGIN if self.hidden else ORIGIN}{owner}", *map(scope_part, parts)])
 
     def name(self, key: str) -> "RecordName":
         """Return the name of a record."""
@@ -61,10 +67,9 @@ class RecordName:
         """The scope of its collection."""
         return self.collection.scope
 
-    @property
-    def origin(self) -> str:
-        """The origin of its source."""
-        return self.collection.origin(self.key)
+    def origin(self, user_id: str | None) -> str:
+        """Return the origin of its source, for a user."""
+        return self.collection.origin(self.key, user_id=user_id)
 
     @property
     def title(self) -> str:

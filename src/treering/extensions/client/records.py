@@ -6,19 +6,19 @@ except for secrets; its text is searched.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from treering.core.canonical import digest, parse_time
 from treering.core.characters import well_formed
-from treering.core.errors import Conflict
+from treering.core.errors import Conflict, NotFound
 from treering.core.fencing import without_recalled
-from treering.core.filters import And, Compare, Filter
+from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.core.scope import ROOT
 from treering.core.screening import instruction_flags
 from treering.extensions.client.items.documents import CONTEXT, HAPPENED, SESSION, USER, is_nested, normalised
-from treering.extensions.client.items.recalling import MemoryQuery, read_sources, recall
+from treering.extensions.client.items.recalling import MemoryQuery, Who, read_sources, recall
 from treering.extensions.client.items.recording import first_line, new_note, text_drafts
 from treering.extensions.client.json_values import check_json
 from treering.extensions.client.profiles import Switches
@@ -43,16 +43,19 @@ _WHAT = "The records of the memory client"
 _MAX_RESULTS = 200
 _HEAD = "log"
 _END = "end"
+_Key = TypeVar("_Key")
 
 
 class Records:
     """The records of one space. Every change is one patch: applied whole, or not at all.
 
-    `user_id`: the user of the records, whom `retrieve` shows them to; without it, to all.
+    `user_id`: the user of the records. Users may use the same names: each has records of their own, and sees those
+    without a user. Earlier versions stored the records of all users at the same origins; each user sees their own.
     """
 
     def __init__(self, engine: Engine, user_id: str | None = None) -> None:
         self.engine = engine
+        self._who = Who(user_id=user_id)
         self._owner = {} if user_id is None else {USER: user_id}
 
     def get(self, names: Sequence[RecordName]) -> dict[RecordName, KeptRecord]:
@@ -69,8 +72,7 @@ class Records:
 
     def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
         """Return the record with the last key that begins with `below` and `/`; `None` if there is none."""
-        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
-        active = {origin: state.id for origin, state in states.items() if state.status == "active"}
+        active = self._active(collection, below)
         if not all(map(has_plain_key, active)):  # digests are not in the order of the keys
             return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
         sources = read_sources(self.engine, [active[max(active)]] if active else [])
@@ -96,7 +98,7 @@ class Records:
         """Return the records of a collection that answer a query best, best first."""
         if not query.strip() or limit < 1:
             return []
-        conditions = And((*_in(collection), *([where] if where else [])))
+        conditions = And((*self._in(collection), *([where] if where else [])))
         reach = Reach(scope=collection.scope, where=conditions, now=self.engine.clock.now())
         items = recall(self.engine, MemoryQuery(query, min(limit, _MAX_RESULTS), reach, min_similarity, Switches()))
         sources = read_sources(self.engine, [item.id for item in items])
@@ -119,7 +121,7 @@ class Records:
         operations = [one for draft in drafts for one in self._storing(draft, known.get(draft.name))]
         removed = (known[name] for name in dict.fromkeys(remove) if name in known)
         operations += [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in removed]
-        operations += [_renaming(known[name], name, key) for name, key in keys.items() if name in known]
+        operations += [self._renaming(known[name], name, key) for name, key in keys.items() if name in known]
         if operations:
             apply_directly(self.engine, ROOT, operations, what=_WHAT, reason=reason)
 
@@ -137,18 +139,59 @@ class Records:
         return len(ids)
 
     def erase(self, ids: Sequence[str], *, reason: str) -> None:
-        """Delete records from all revisions and indexes. Raises `Denied` if the author may not erase."""
+        """Delete records from all revisions and indexes.
+
+        Raises `Denied` if the author may not erase, and `NotFound` for a record of another user.
+        """
+        for source in read_sources(self.engine, ids).values():
+            if not self._is_own(source):
+                raise NotFound(f"There is no record {source.id!r}.", hint="Give the id of a stored record.")
         if ids:
             erasure.erase(self.engine, ids, reason=reason)
 
     def erase_collection(self, collection: RecordCollection, *, reason: str) -> None:
-        """Erase all records of a collection, including withdrawn ones."""
-        selection = Selection(collection.scope, types=("source",), where=And(_in(collection)))
-        self.erase([item.id for item in self.engine.ledger.select(selection)], reason=reason)
+        """Erase all records of a collection, including withdrawn ones, except records of other users."""
+        origins = Or(tuple(Compare("origin", "prefix", f"{root}/") for root in self._roots(collection)))
+        where = And((Compare("scope", "eq", collection.scope), origins))
+        selected = self.engine.ledger.select(Selection(collection.scope, types=("source",), where=where))
+        ids = [item.id for item in selected if isinstance(item, Source) and self._is_own(item)]
+        self.erase(ids, reason=reason)
+
+    def _roots(self, collection: RecordCollection, below: str = "") -> list[str]:
+        """Return the origins that may have its records: the user's own, then the origin without a user."""
+        users = dict.fromkeys((self._who.user_id, None))
+        return [collection.origin(below, user_id=user) for user in users]
+
+    def _in(self, collection: RecordCollection) -> tuple[Filter, ...]:
+        """Return the conditions that select the records of a collection."""
+        own, *shared = [Compare("origin", "prefix", f"{root}/") for root in self._roots(collection)]
+        origins = Or((own, *(And((one, self._who.visible)) for one in shared)))
+        return Compare("type", "eq", "source"), Compare("scope", "eq", collection.scope), origins
+
+    def _is_own(self, source: Source) -> bool:
+        """Return whether a record is the user's, or without a user."""
+        user = self._who.user_id
+        roots = [RecordCollection((), hidden=hidden).origin(user_id=user) for hidden in (False, True)]
+        return self._who.sees(source) or source.origin.startswith(tuple(f"{root}/" for root in roots))
+
+    def _visible(self, states: Mapping[_Key, SourceState]) -> dict[_Key, SourceState]:
+        """Return the states of records that the user sees, among records of all users."""
+        sources = read_sources(self.engine, [state.id for state in states.values()])
+        return {key: one for key, one in states.items() if one.id in sources and self._who.sees(sources[one.id])}
 
     def _ids(self, collection: RecordCollection, below: str = "") -> list[str]:
-        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
-        return [state.id for state in states.values() if state.status == "active"]
+        return [*self._active(collection, below).values()]
+
+    def _active(self, collection: RecordCollection, below: str) -> dict[str, str]:
+        """Return the ids of the stored records of a collection, by the end of their origin."""
+        own, *shared = [self._active_at(collection, root) for root in self._roots(collection, below)]
+        for states in shared:
+            own = {**self._visible(states), **own}
+        return {key: state.id for key, state in own.items()}
+
+    def _active_at(self, collection: RecordCollection, root: str) -> dict[str, SourceState]:
+        states = self.engine.ledger.sources(scope=collection.scope, root=root)
+        return {origin.removeprefix(root): state for origin, state in states.items() if state.status == "active"}
 
     def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
         ids = {name: state.id for name, state in self._states(names).items() if state.status == "active"}
@@ -157,14 +200,27 @@ class Records:
 
     def _states(self, names: Iterable[RecordName]) -> dict[RecordName, SourceState]:
         """Return the states of the records that are or were stored, but not of erased ones."""
-        by_scope: dict[str, list[RecordName]] = {}
+        user, wanted = self._who.user_id, list(names)
+        own = self._states_at(wanted, user)
+        if user is None:
+            return own
+        others = [name for name in wanted if name not in own or own[name].status != "active"]
+        return own | self._visible(self._states_at(others, None))
+
+    def _states_at(self, names: Iterable[RecordName], user: str | None) -> dict[RecordName, SourceState]:
+        by_scope: dict[str, dict[str, RecordName]] = {}
         for name in names:
-            by_scope.setdefault(name.scope, []).append(name)
+            by_scope.setdefault(name.scope, {})[name.origin(user)] = name
         stored: dict[RecordName, SourceState] = {}
         for scope, group in by_scope.items():
-            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in group])
-            stored |= {name: states[name.origin] for name in group if name.origin in states}
+            states = self.engine.ledger.sources_at(scope=scope, origins=[*group])
+            stored |= {group[origin]: state for origin, state in states.items()}
         return stored
+
+    def _renaming(self, source: Source, name: RecordName, key: str) -> Update:
+        origin = name.collection.origin(key, user_id=self._who.user_id)
+        changes = {"origin": origin, "payload": {**source.payload, "key": key}}
+        return Update(id=source.id, expected_revision=source.revision, changes=changes)
 
     def _storing(self, draft: RecordDraft, known: Source | None) -> list[Operation]:
         at = known.revision if known else 0
@@ -185,7 +241,7 @@ class Records:
             draft.text,
             scope=draft.name.scope,
             now=self.engine.clock.now(),
-            origin=draft.name.origin,
+            origin=draft.name.origin(self._who.user_id),
             captured_at=parse_time(fields["metadata"][HAPPENED]),
             **fields,
         )
@@ -225,20 +281,6 @@ class Records:
 def searchable(text: str) -> str:
     """Return a text without passages recalled from a space, so that answers are not found as new memories."""
     return without_recalled(well_formed(text))[0]
-
-
-def _in(collection: RecordCollection) -> tuple[Filter, ...]:
-    """Return the conditions that select the records of a collection."""
-    return (
-        Compare("type", "eq", "source"),
-        Compare("scope", "eq", collection.scope),
-        Compare("origin", "prefix", f"{collection.origin()}/"),
-    )
-
-
-def _renaming(source: Source, name: RecordName, key: str) -> Update:
-    changes = {"origin": name.collection.origin(key), "payload": {**source.payload, "key": key}}
-    return Update(id=source.id, expected_revision=source.revision, changes=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,17 +340,16 @@ class RecordLog:
 
     def _pop(self, reason: str) -> KeptRecord | None:
         head = self._head()
-        end = self._end(head)
-        if not end:
-            return None
-        name = self._name(end - 1)
-        record = self._records.get([name]).get(name)
-        self._records.write([self._counted(head, end - 1)], remove=[name], reason=reason)
-        return record
+        for number in reversed(range(self._end(head))):
+            name = self._name(number)
+            if record := self._records.get([name]).get(name):
+                self._records.write([self._counted(head, number)], remove=[name], reason=reason)
+                return record
+        return None
 
     def _clear(self, reason: str) -> None:
         head = self._head()
-        if head and (end := self._end(head)):
+        if end := self._end(head):
             names = [self._name(number) for number in range(end)]
             self._records.write([self._counted(head, 0)], remove=names, reason=reason)
 
@@ -317,7 +358,11 @@ class RecordLog:
         return self._records.get([name]).get(name)
 
     def _end(self, head: KeptRecord | None) -> int:
-        return int(head.value.get(_END, 0)) if head else 0
+        """Return the number of entries. In a log that an earlier version shared, the head may be another user's."""
+        if head:
+            return int(head.value.get(_END, 0))
+        last = self._records.last_of(self._collection, _HEAD)
+        return int(last.key.rpartition("/")[2]) + 1 if last else 0
 
     def _counted(self, head: KeptRecord | None, end: int) -> RecordDraft:
         at = head.revision if head else 0

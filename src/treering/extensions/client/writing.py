@@ -9,6 +9,7 @@ from treering.core.errors import Conflict, Corrupt, TreeringError, Unavailable
 from treering.core.scope import ROOT
 from treering.extensions.client.config import Storage
 from treering.extensions.client.items.buffering import RefusedEntry, SetAside, WriteBuffer, WriteJournal
+from treering.extensions.client.items.recalling import Who
 from treering.extensions.client.items.recording import (
     MemoryEntry,
     check_writable,
@@ -83,10 +84,12 @@ class MemoryWriter:
             self._journal.forget_aside(one.key)
         return bool(aside)
 
-    def retry_set_aside(self) -> int:
-        """Try again to write memories that were set aside; return the number written."""
+    def retry_set_aside(self, who: Who) -> int:
+        """Try again to write memories that were set aside and that `who` sees; return the number written."""
         written = 0
         for one in self._journal.aside():
+            if not who.owns(one.metadata):
+                continue
             try:
                 entry = MemoryEntry.read(one.data)
             except (KeyError, TypeError, ValueError):

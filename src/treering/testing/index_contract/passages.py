@@ -96,6 +96,15 @@ class PassagesByKey(IndexStage):
         assert space.index.passages.count(seen()) == 1
         assert space.index.passages.count(seen(withdrawn=True)) == space.index.passages.count(seen(at=made)) == 3
 
+    def test_places_of_passages_in_reach_are_listed(self, space: IndexedSpace) -> None:
+        one, other = space.make.source("Bees.", "Wasps.", scope="/a"), space.make.source("Ants.", origin="2")
+        space.commit(one, other)
+        everything = {(item.id, segment.segment_id) for item in (one, other) for segment in item.segments}
+        assert set(space.index.passages.places(seen())) == everything
+        assert [place[0] for place in space.index.passages.places(seen(where={"scope": "/a"}))] == [one.id, one.id]
+        space.move(one, "archived")
+        assert [place[0] for place in space.index.passages.places(seen())] == [other.id]
+
     def test_beside_a_turn_of_a_conversation_stand_the_turns_before_and_after(self, space: IndexedSpace) -> None:
         talk = space.talk(("Hello.", None), ("Hello to you.", None), ("Goodbye.", None))
         other = space.make.source("One.", "Two.")

@@ -418,6 +418,11 @@ def is_nested(session_id: str | None) -> bool:
     return session_id is not None and _NESTED in session_id
 
 
+def is_in_context(context: str, start: str) -> bool:
+    """Return whether what is in a nested context is visible from the context `start`: in it, or nested in it."""
+    return not context or start == context or start.startswith(f"{context}{_NESTED}")
+
+
 def scope_of(session_id: str | None) -> str:
     """Return the scope of a session or nested context; the root without one."""
     if session_id is None:

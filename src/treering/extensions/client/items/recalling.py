@@ -40,7 +40,7 @@ from treering.extensions.client.items.documents import (
     plain_value,
     scope_of,
 )
-from treering.extensions.client.items.replacing import MAX_OTHERS, replaced_memories
+from treering.extensions.client.items.replacing import Reader, replaced_memories
 from treering.extensions.client.items.similarity import of_relevance
 from treering.extensions.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.extensions.client.profiles import Switches
@@ -60,10 +60,14 @@ from treering.retrieval.text.analysis import index_text
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call
-from treering.verbs.read_reports import is_empty_scope, warnings_of
+from treering.verbs.read_reports import warnings_of
 from treering.verbs.reading import note_recalled, question_of
 from treering.verbs.replaced_turns import behind_replacements
 
+NOT_COMPARED = (
+    "Some memories are not compared yet, so marks of replaced ones may be missing. The next search continues."
+)
+"""The warning of an answer if the memories of an owner were not all compared."""
 RecallScope = Literal["session", "lineage", "agent", "user", "space"]
 SCOPES: tuple[RecallScope, ...] = ("session", "lineage", "agent", "user", "space")
 
@@ -246,6 +250,7 @@ class MemoryQuery:
     """By name of a setting that limits the age, the reach without that limit."""
     unfiltered: Reach | None = None
     """The reach without filters and limits of the age."""
+    reader: Reader = field(default_factory=Reader)
     keys: Mapping[str, Filter] = field(default_factory=dict)
     """By metadata key that the filters require, the filter for memories that have it."""
 
@@ -258,7 +263,7 @@ class MemoryQuery:
 def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
     """Return the memories that answer best; without a query the newest."""
     if not request.query.strip():
-        newest = listed(engine, newest_memories(engine, request.reach, limit=request.limit))
+        newest = listed(engine, newest_memories(engine, request.reach, limit=request.limit), request.reader)
         return RetrievedMemories(newest, trace={"warnings": [] if newest else [*_unknown_keys(engine, request)]})
     call = Call(engine, request.reach.scope)
     question = question_of(call, request.query, now=request.reach.now)
@@ -291,14 +296,14 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         "not_used": [*not_used],
     }
     query = LineQuery(request.query, engine.quick)
-    # A memory may be replaced by one that does not answer: "I moved to Bergen last week".
-    others = _unrelated(engine, question, request.reach, like, ranked, most=MAX_OTHERS) if ranked else []
-    replaced = replaced_memories(engine, ranked, others=others, shown=request.limit)
+    known_replaced = replaced_memories(engine, [one.source for one in ranked], request.reader)
+    replaced = known_replaced.current
+    if known_replaced.is_partial:
+        trace["warnings"].append(NOT_COMPARED)
     ordered = _current_first(engine, ranked, replaced, request)[: request.limit]
     shown = [_with_lines(item_of(one.source, one.similarity), query) for one in ordered]
     items = _marked(engine, shown, replaced)
-    session = request.reach.scope
-    if session != ROOT and all(one.source.scope != session for one in ordered) and is_empty_scope(engine, session):
+    if all(one.source.scope != request.reach.scope for one in ordered) and _is_empty_session(engine, request):
         trace["warnings"].append("No memory is stored in this session.")
     if not items:
         trace["warnings"] += _unknown_keys(engine, request)
@@ -306,6 +311,14 @@ def recall(engine: Engine, request: MemoryQuery) -> RetrievedMemories:
         trace[f"hidden_by_{setting.rpartition('.')[2]}"] = hidden
         trace["warnings"].append(f"{setting} hides {hidden} older memories. Set it to null to retrieve them.")
     return RetrievedMemories(items, trace=trace)
+
+
+def _is_empty_session(engine: Engine, request: MemoryQuery) -> bool:
+    """Return whether the client sees no memory in the session of a query, whatever its filters."""
+    everything = request.unfiltered or request.reach
+    session = everything.scope
+    own = And((everything.where, Compare("scope", "eq", session)))
+    return session != ROOT and not engine.index.passages.count(replace(everything, where=own, withdrawn=True))
 
 
 def _candidates(results: Retrieval, like: "_Likeness", *, weak: Collection[int]) -> list[FoundMemory]:
@@ -411,12 +424,9 @@ def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -
     return sorted(visible, key=lambda one: item_of(one).timestamp, reverse=True)[:limit]
 
 
-def listed(engine: Engine, sources: Sequence[Source]) -> list[MemoryItem]:
-    """Return memories that are listed without a query, in order, and marked if another of them replaced them."""
-    memories = [FoundMemory(one, content_of(one), 1.0, 1.0) for one in sources]
-    return _marked(
-        engine, [item_of(one) for one in sources], replaced_memories(engine, memories, compared=len(memories))
-    )
+def listed(engine: Engine, sources: Sequence[Source], reader: Reader) -> list[MemoryItem]:
+    """Return memories that are listed without a query, in order, and marked if others replaced them."""
+    return _marked(engine, [item_of(one) for one in sources], replaced_memories(engine, sources, reader).current)
 
 
 def _cosine(fused: Fused) -> float | None:
@@ -437,21 +447,16 @@ def _unrelated(
     reach: Reach,
     like: _Likeness,
     related: Sequence[FoundMemory],
-    *,
-    most: int = _MOST_UNRELATED,
 ) -> list[FoundMemory]:
     """Return other memories in reach than the related ones: those nearest to a query, newest first."""
-    # In a small memory, everything may be related; then a host's vector store is not asked again.
-    if len(related) < MAX_OTHERS and engine.index.passages.count(reach) <= sum(
-        len(passages_of(one.source)) for one in related
-    ):
-        return []
-    cosines = _cosines(engine, question, reach, limit=most)
+    cosines = _cosines(engine, question, reach, limit=_MOST_UNRELATED)
     known = {one.source.id for one in related}
     sources = read_sources(engine, [identity for identity in cosines if identity not in known])
     # Counting takes longer than a search among thousands, and is only needed if some have no vector yet.
-    if len(cosines) < most and len(cosines.keys() | known) < min(engine.index.passages.count(reach), most):
-        sources = _newest(engine, reach, most) | sources
+    if len(cosines) < _MOST_UNRELATED and len(cosines.keys() | known) < min(
+        engine.index.passages.count(reach), _MOST_UNRELATED
+    ):
+        sources = _newest(engine, reach, _MOST_UNRELATED) | sources
     visible = (
         one
         for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)

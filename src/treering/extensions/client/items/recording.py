@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from treering.core.canonical import digest, make_id, parse_time, render_time
+from treering.core.canonical import canonical_json, digest, make_id, parse_time, render_time
 from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput
 from treering.core.evidence import Section
@@ -22,6 +22,7 @@ from treering.extensions.client.items.documents import (
     HAPPENED,
     KEY,
     PREFIX,
+    RELATIONS,
     SESSION,
     USER,
     is_nested,
@@ -31,7 +32,7 @@ from treering.extensions.client.items.documents import (
     session_text,
 )
 from treering.extensions.client.items.recalling import Who, read_sources
-from treering.extensions.client.items.replacing import current_under, key_root
+from treering.extensions.client.items.replacing import Reader, current_under, key_root
 from treering.extensions.client.named_secrets import without_secrets
 from treering.ports.adapter import SegmentDraft
 from treering.ports.ledger import Ledger
@@ -54,6 +55,8 @@ class MemoryEntry:
     content: str
     metadata: Mapping[str, Any]
     stored_at: datetime
+    writer: str | None = None
+    """The user of the client that stored it, who may differ from the users that it is for."""
 
     @property
     def session_id(self) -> str | None:
@@ -79,12 +82,13 @@ class MemoryEntry:
             "content": self.content,
             "metadata": dict(self.metadata),
             "stored_at": render_time(self.stored_at),
+            **({} if self.writer is None else {"writer": self.writer}),
         }
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "MemoryEntry":
         """Read an entry from the data of a journal."""
-        return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
+        return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]), data.get("writer"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,42 @@ class KeyedMemory:
 
     @property
     def id(self) -> str:
-        """The id of the stored memory, which is the same in every process."""
-        return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{self.key}")))
+        """The id of the stored memory, if it has no user; earlier versions stored it under this id for all users."""
+        return _keyed_id(f"{PREFIX}{self.key}")
+
+    def id_of(self, user: object) -> str:
+        """Return the id of the memory for its user, which is the same in every process."""
+        return self.id if user is None else _keyed_id(f"{PREFIX}{canonical_json([user, self.key])}")
+
+
+def _keyed_id(name: str) -> str:
+    return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(name)))
+
+
+def keyed_ids(engine: Engine, memories: Sequence[KeyedMemory], who: Who) -> dict[str, str]:
+    """Return by `id` of each memory the id of the stored one: another for each user, unless it has an earlier one."""
+    users = {one.id: one.metadata.get(USER, who.user_id) for one in memories}
+    stored = read_sources(engine, [identity for identity, user in users.items() if user is not None])
+
+    def is_earlier(identity: str) -> bool:
+        if identity in stored:
+            return who.sees(stored[identity])
+        return bool(engine.ledger.events_of(identity))  # erased: the user is unknown, and it stays erased
+
+    own = {one.id: one.id_of(users[one.id]) for one in memories}
+    new = set(own.values()) - set(engine.ledger.heads(own.values()))
+    return {one: one if new_id in new and new_id != one and is_earlier(one) else new_id for one, new_id in own.items()}
+
+
+def with_related(metadata: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    """Return metadata with the ids of stored memories in its relations."""
+
+    def stored(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [stored(one) for one in value]
+        return ids.get(value, value) if isinstance(value, str) else value
+
+    return {name: stored(value) if name in RELATIONS else value for name, value in metadata.items()}
 
 
 def entry_of(
@@ -106,7 +144,8 @@ def entry_of(
 ) -> MemoryEntry:
     """Return the entry of a text, without recalled passages and secrets.
 
-    `identity`: its id; by default a new one. Raises `InvalidInput` if it is not text, too long, or becomes empty.
+    `identity`: its id; by default a new one. Raises `InvalidInput` if it is not text, too long, or becomes empty, and
+    for a key of other users.
     """
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput(
@@ -125,13 +164,18 @@ def entry_of(
         raise InvalidInput("The content contains only text recalled from this memory.", hint="Store only new text.")
     now = engine.clock.now()
     fields = without_secrets(normalised(_with_author(metadata or {}, who), now=now))
+    if KEY in fields and not who.owns(fields):
+        raise InvalidInput(
+            f"key: a client of the user {who.user_id!r} replaces no memories of other users.",
+            hint="Omit the key or `user_id`, or use a client of that user.",
+        )
     session_id = session_text(fields.get(SESSION))
     if session_id is not None:
         fields[SESSION] = session_id
     fields.pop(CONTEXT, None)
     if is_nested(session_id):
         fields[CONTEXT] = session_id
-    return MemoryEntry(identity or _ordered_id(engine.clock), text, fields, now)
+    return MemoryEntry(identity or _ordered_id(engine.clock), text, fields, now, who.user_id)
 
 
 def check_writable(engine: Engine, entry: MemoryEntry) -> None:
@@ -171,8 +215,8 @@ def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterabl
 
 
 def _may_link(entry: MemoryEntry, other: Mapping[str, Any]) -> bool:
-    """Return whether a user of an entry sees the object with the metadata `other`."""
-    users = entry.metadata.get(USER)
+    """Return whether the writer of an entry, or else a user of it, sees the object with the metadata `other`."""
+    users = entry.metadata.get(USER) if entry.writer is None else entry.writer
     return any(Who(user_id=user).owns(other) for user in (users if isinstance(users, list) else [users]))
 
 
@@ -189,7 +233,8 @@ def _replacing(ledger: Ledger, entries: Sequence[MemoryEntry]) -> Iterator[Opera
         if root := entry.key_origin:
             before = current.get(root)
             if before is None:
-                stored = current_under(ledger, root)
+                reader = Reader(context=str(entry.metadata.get(CONTEXT, "")))
+                stored = current_under(ledger, root, reader)
                 before = (stored.captured_at, stored.id) if stored else entry.happened
             old, new = sorted([before, entry.happened])
             if old[1] != new[1]:

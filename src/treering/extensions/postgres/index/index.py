@@ -135,6 +135,13 @@ class PostgresPassages:
             sql = f"SELECT count(*) FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
             return int(transaction.first(sql, **seen.bindings))
 
+    def places(self, reach: Reach) -> Sequence[tuple[str, str]]:
+        """Return the object and the part of each passage in reach, ordered by object."""
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            seen = sight(transaction, reach).condition()
+            sql = f"SELECT p.object_id, p.part FROM passages p WHERE p.space = %(space)s AND {seen.sql} ORDER BY 1, 2"  # noqa: S608 - only our own SQL
+            return [(identity, part) for identity, part in transaction.rows(sql, **seen.bindings)]
+
 
 def _find_passages(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
     keys = list(request.keys)

@@ -46,6 +46,13 @@ class SqlitePassages:
             sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
             return int(next(connection.execute(sql, seen.bindings))[0])
 
+    def places(self, reach: Reach) -> Sequence[tuple[str, str]]:
+        """Return the object and the part of each passage in reach, ordered by object."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT p.object_id, p.part FROM passages p WHERE {seen.sql} ORDER BY 1, 2"  # noqa: S608 - as above
+            return [(str(identity), str(part)) for identity, part in connection.execute(sql, seen.bindings)]
+
 
 def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
     heads = _heads(connection, request.keys)
