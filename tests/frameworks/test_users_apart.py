@@ -12,6 +12,7 @@ from framework_parts import asynchronous
 from treering.extensions.client.record_names import RecordCollection
 from treering.frameworks import FRAMEWORKS
 
+pytestmark = pytest.mark.filterwarnings("ignore::ImportWarning")  # of CrewAI
 SECRET = "salary of Oskar"
 QUERY = "When is the salary paid on Monday"
 TEXT = f"The {SECRET} is paid on Monday."
