@@ -132,7 +132,7 @@ def test_filters_are_applied_below_the_ranking(store):
 
 
 def test_a_filter_that_lets_too_much_pass_says_so(store, monkeypatch):
-    monkeypatch.setattr(haystack, "_MOST_MATCHING", 2)
+    monkeypatch.setattr(haystack, "MOST_VALUES", 2)
     store.write_documents(PETS)
 
     with pytest.raises(InvalidInput, match="3 documents pass"):
@@ -216,3 +216,20 @@ def test_a_pipeline_that_is_kept_as_text_finds_its_documents_again(tmp_path):
         assert retriever.filter_policy is FilterPolicy.MERGE
         assert again.dumps() == text
     assert "treering.frameworks" not in text
+
+
+def test_filtered_search_of_a_user_finds_their_documents():
+    with blocking(user_id="ada") as client:
+        store = TreeringDocumentStore(client)
+        store.write_documents(PETS)
+        cats = {"field": "meta.kind", "operator": "==", "value": "cat"}
+        assert [document.id for document in store.search("cat", top_k=5, filters=cats)] == ["tom"]
+
+
+def test_store_of_a_pipeline_file_keeps_its_user(tmp_path):
+    given = {"backend": "sqlite", "sqlite": {"path": str(tmp_path / "memory.db")}}
+    with blocking(given, user_id="ada") as client:
+        loaded = TreeringDocumentStore.from_dict(TreeringDocumentStore(client).to_dict())
+        with pytest.raises(InvalidInput, match="user_id was given with a client"):
+            TreeringDocumentStore(client, user_id="ben")
+    assert loaded.client.user_id == "ada"

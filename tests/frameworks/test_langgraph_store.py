@@ -295,3 +295,11 @@ def test_text_is_no_namespace():
         assert store.list_namespaces() == []
         with pytest.raises(InvalidInput, match="fields: str is not a list of paths"):
             TreeringStore(client, fields="text")
+
+
+def test_search_of_a_user_finds_their_items_below_a_namespace():
+    with blocking(user_id="ada") as client:
+        store = TreeringStore(client)
+        store.put(("users", "ada"), "tools", {"text": "Uses uv."})
+        store.put(("teams", "red"), "tools", {"text": "Uses uv."})
+        assert [item.namespace for item in store.search(("users",), query="uses uv")] == [("users", "ada")]

@@ -27,6 +27,11 @@ def blocking(client: AnyClient) -> BlockingMemoryClient:
     return client
 
 
+def origins_of(client: BlockingMemoryClient, collection: RecordCollection, key: str) -> list[str]:
+    """Return the origins that a record, or the records below a key, may have: of the client's user, and of no user."""
+    return [collection.origin(key, user_id=user) for user in dict.fromkeys((client.user_id, None))]
+
+
 async def in_thread(work: Callable[[], _Answer]) -> _Answer:
     """Do blocking work in a thread, off the event loop."""
     return await asyncio.to_thread(work)

@@ -13,7 +13,8 @@ from google.genai.types import Content
 from treering.core.arguments import check_count
 from treering.core.canonical import canonical_json, digest
 from treering.extensions.client.blocking import MOST_RETRIEVED
-from treering.frameworks.client import AnyClient, KeyedText, TextCollection, in_thread
+from treering.extensions.client.items.documents import USER
+from treering.frameworks.client import AnyClient, KeyedText, TextCollection, blocking, in_thread
 
 _HOME = "google-adk"
 _REASON = "Memories of Google ADK"
@@ -22,12 +23,13 @@ _REASON = "Memories of Google ADK"
 class TreeringMemoryService(BaseMemoryService):
     """A memory service: `Runner(…, memory_service=TreeringMemoryService(client))`.
 
-    Every user of every app has separate memories. Sessions may be added repeatedly: an event is stored once, by its id,
-    and a deleted one is not restored.
+    Every user of every app has separate memories. They belong to the user of the client if it has one, otherwise to the
+    user that ADK names; `client.retrieve` of another user does not find them. Sessions may be added repeatedly: an
+    event is stored once, by its id, and a deleted one is not restored.
     """
 
     def __init__(self, client: AnyClient, *, top_k: int = 10) -> None:
-        self._client = client
+        self._client = blocking(client)
         check_count(top_k, name="top_k", most=MOST_RETRIEVED)
         self._top_k = top_k
 
@@ -47,11 +49,14 @@ class TreeringMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Store the messages of some events."""
-        own = {**(custom_metadata or {}), "memory_type": "message", "session_id": session_id}
+        own = {
+            **(custom_metadata or {}),
+            "memory_type": "message",
+            "session_id": session_id,
+            USER: self._owner(user_id),
+        }
         texts = [
-            _keyed_text(
-                event.id, event.content, event.author, {**(custom_metadata or {}), **own, "timestamp": event.timestamp}
-            )
+            _keyed_text(event.id, event.content, event.author, {**own, "timestamp": event.timestamp})
             for event in events
             if event.content
         ]
@@ -71,7 +76,12 @@ class TreeringMemoryService(BaseMemoryService):
                 memory.id or digest(canonical_json(memory.content.model_dump(mode="json"))),
                 memory.content,
                 memory.author,
-                {**memory.custom_metadata, **(custom_metadata or {}), "timestamp": memory.timestamp},
+                {
+                    **memory.custom_metadata,
+                    **(custom_metadata or {}),
+                    "timestamp": memory.timestamp,
+                    USER: self._owner(user_id),
+                },
             )
             for memory in memories
         ]
@@ -95,6 +105,9 @@ class TreeringMemoryService(BaseMemoryService):
         """Withdraw a memory by its id from `search_memory`."""
         if memory_id is not None:
             await in_thread(lambda: self._texts(app_name, user_id).forget([memory_id]))
+
+    def _owner(self, user_id: str) -> str:
+        return self._client.user_id or user_id
 
     def _texts(self, app_name: str, user_id: str) -> TextCollection:
         return TextCollection(self._client, (_HOME, app_name, user_id), reason=_REASON)

@@ -10,28 +10,27 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_
 from haystack.utils.filters import document_matches_filter
 
 from treering.core.errors import Conflict, InvalidInput
-from treering.core.filters import Compare
+from treering.core.filters import MOST_VALUES, Compare
 from treering.extensions.client.blocking import BlockingMemoryClient
 from treering.extensions.client.config import MemoryConfig
 from treering.extensions.client.items.documents import TYPE, plain_value
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread
+from treering.frameworks.client import AnyClient, blocking, in_thread, origins_of
 from treering.frameworks.haystack_metadata import field_name, field_range, field_types, unique_values
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "haystack"
 _REASON = "Documents of Haystack"
-_MOST_MATCHING = 10_000
 
 
 class TreeringDocumentStore:
     """A document store of Haystack over a space: `TreeringDocumentStore(client)`.
 
     Documents are returned as written, except redacted secrets; every change is a revision in the audit log.
-    `collection`: the set of documents. Without a `client`, one is created from `config`, as for a pipeline loaded from
-    a file. `erase`: delete permanently; otherwise deleted documents are withdrawn. Writing an existing document fails,
-    unless the policy allows it.
+    `collection`: the set of documents. Without a `client`, one is created from `config` for the user `user_id`, as for
+    a pipeline loaded from a file. `erase`: delete permanently; otherwise deleted documents are withdrawn. Writing an
+    existing document fails, unless the policy allows it.
     """
 
     __module__ = "treering.haystack"  # what files of pipelines name
@@ -42,10 +41,13 @@ class TreeringDocumentStore:
         *,
         collection: str = "documents",
         config: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
         erase: bool = False,
     ) -> None:
+        if client and user_id is not None:
+            raise InvalidInput("user_id was given with a client.", hint="Open the client with user_id=….")
         self.client: BlockingMemoryClient = (
-            blocking(client) if client else BlockingMemoryClient(MemoryConfig.read(config or {}))
+            blocking(client) if client else BlockingMemoryClient(MemoryConfig.read(config or {}), user_id=user_id)
         )
         self.collection = collection
         self.erase = erase
@@ -54,7 +56,8 @@ class TreeringDocumentStore:
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration of this store for a pipeline, without an open client."""
         config = self.client.config.model_dump(mode="json")
-        return default_to_dict(self, collection=self.collection, config=config, erase=self.erase)
+        user = {} if self.client.user_id is None else {"user_id": self.client.user_id}
+        return default_to_dict(self, collection=self.collection, config=config, erase=self.erase, **user)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TreeringDocumentStore":
@@ -202,10 +205,12 @@ class TreeringDocumentStore:
         """Return the documents that answer a query best, with calibrated scores from 0 to 1."""
         where = None
         if filters:
-            origins = tuple(self._records.origin(record.key) for record in self._matching(filters))
-            if len(origins) > _MOST_MATCHING:
+            keys = [record.key for record in self._matching(filters)]
+            origins = tuple(origin for key in keys for origin in origins_of(self.client, self._records, key))
+            if len(origins) > MOST_VALUES:
+                most = MOST_VALUES * len(keys) // len(origins)
                 raise InvalidInput(
-                    f"The filter lets {len(origins):,} documents pass, more than {_MOST_MATCHING:,}.",
+                    f"The filter lets {len(keys):,} documents pass, more than {most:,}.",
                     hint="Narrow the filter, or split the documents into several collections.",
                 )
             where = Compare("origin", "in", origins)

@@ -133,13 +133,15 @@ class Lag:
 
     `behind`: the number of objects or changes that the index does not contain yet, because it is being rebuilt or is
     behind in another database (`ports.index.Behind`). Their passages are in neither of the two numbers. `quick`: how
-    many of the pending ones have a vector of the quick model.
+    many of the pending ones have a vector of the quick model. `exact`: whether the numbers are counted; otherwise they
+    are upper bounds for a part of the space, and `behind` is at most 1.
     """
 
     pending: int
     total: int
     behind: int = 0
     quick: int = 0
+    exact: bool = True
 
     @property
     def without(self) -> int:

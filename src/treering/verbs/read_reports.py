@@ -193,14 +193,18 @@ def reranking_warnings(found: "Retrieval") -> tuple[str, ...]:
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
     """Warn if the index lacks objects, passages have no vector yet, or many have only a vector of the quick model."""
-    warnings = behind_warning(lag.behind)
+    warnings = behind_warning(lag.behind, exact=lag.exact)
     if lag.without:
-        found = "they are found only by words and names."
-        return (*warnings, f"{lag.without:,} of {lag.total:,} passages are not embedded yet: {found}")
+        return (*warnings, f"{_pending(lag, lag.without)}: they are found only by words and names.")
     if lag.quick >= max(lag.total * _NOTABLE_SHARE, _NOTABLE_PASSAGES):
-        found = "a smaller model finds them, so answers may still change."
-        return (*warnings, f"{lag.quick:,} of {lag.total:,} passages are not embedded yet: {found}")
+        return (*warnings, f"{_pending(lag, lag.quick)}: a smaller model finds them, so answers may still change.")
     return warnings
+
+
+def _pending(lag: Lag, number: int) -> str:
+    if not lag.exact:
+        return "Some passages may not be embedded yet"
+    return f"{number:,} of {lag.total:,} passages are not embedded yet"
 
 
 def warnings_of(question: Question) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
-from treering.verbs.scoped_ledger import boundary_of, whole
+from treering.verbs.index_warnings import boundary, lag_seen
+from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_short_id
 
 if TYPE_CHECKING:
@@ -219,8 +220,8 @@ def _values() -> Mapping[str, tuple[str, ...]]:
 
 def _confined(call: Call, where: Filter) -> Filter:
     """Exclude scopes hidden from a confined caller before the ranking, so that they displace no result."""
-    boundary = boundary_of(whole(call.engine.ledger))
-    return And((where, Compare("scope", "prefix", boundary))) if boundary != ROOT else where
+    scope = boundary(call.engine)
+    return And((where, Compare("scope", "prefix", scope))) if scope != ROOT else where
 
 
 def time_of(call: Call, moment: AsOf) -> datetime:
@@ -257,7 +258,7 @@ def question_of(
             embedder=None,
             now=now or engine.clock.now(),
             zone=zone or engine.time_zone,
-            lag=lag,
+            lag=lag_seen(engine, lag) if lag.pending or lag.behind else lag,
             rarity=engine.rarity,
         )
         question = _corrected(engine, question, Reach(call.scope, descend=True))

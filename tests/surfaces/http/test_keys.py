@@ -1,4 +1,5 @@
 import itertools
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -183,6 +184,39 @@ def test_scoped_key_sees_no_other_scopes(shared):
         if told or answer.status_code >= 500:
             leaks.append((verb, mode, given, answer.status_code, told))
     assert leaks == []
+
+
+def numbers_in(value, path=""):
+    """Return the numbers of an answer by path, and those in its warnings; sequences count all writes."""
+    if isinstance(value, dict):
+        parts = ((f"{path}.{key}", one) for key, one in value.items() if key not in {"sequence", "as_of"})
+        return {name: number for at, one in parts for name, number in numbers_in(one, at).items()}
+    if isinstance(value, list):
+        return {name: n for place, one in enumerate(value) for name, n in numbers_in(one, f"{path}.{place}").items()}
+    if ".warnings." in path:
+        return {path: re.findall("[0-9]+", value)}
+    return {path: value} if isinstance(value, int) else {}
+
+
+def test_scoped_key_learns_no_sizes_of_other_scopes(tmp_path):
+    numbers = []
+    for others in (1, 40):
+        with guarded(tmp_path / str(others)) as server:
+            boss, key = server.key("admin", name="boss"), server.key("write", scope="/team")
+            for scope, count in (("/team", 3), ("/beside", others)):
+                items = [{"text": f"The lamp is {scope}-{n}.", "origin": f"note:{n}"} for n in range(count)]
+                server.verb(boss, "ingest", mode="source", scope=scope, input={"items": items})
+            wide = {"descend": True, "explain": True}
+            calls = [("query", "search", {"text": text}, wide) for text in ("lamp", "zebra")]
+            calls += [("query", "context", {"task": "lamp"}, {}), ("ingest", "status", {}, {})]
+            calls += [("lint", mode, {}, {"apply": True} if mode == "reindex" else {}) for mode in ("all", "reindex")]
+            answers = [server.verb(key, verb, mode=mode, input=i, options=o).json() for verb, mode, i, o in calls]
+            note = {"items": [{"text": "A new lamp.", "origin": "note:new"}]}
+            answers.append(server.verb(key, "ingest", mode="source", input=note).json())
+            numbers.append([numbers_in(answer) for answer in answers])
+            assert "may not be embedded yet" in str(answers[0]["warnings"])
+    few, many = numbers
+    assert few == many
 
 
 def test_a_key_of_a_scope_changes_nothing_above_and_beside(shared):

@@ -242,8 +242,16 @@ _LEAD_CHARS = 40
 # A password chosen by a person, anywhere: in a sentence, a call or a line of settings.
 # The letter before is looked at last, because a pattern that begins with plain letters is found much faster.
 _PASSWORD_NAMES = tuple(map(re.compile, ("pass(?:word|wd|phrase)", "pwd(?<![a-z]pwd)")))
+_WORD = r"(?:[ \t][A-Za-z][\w'’\-]{0,20})"
+_BELONGING = r"[ \t](?:for|of|on|at|to|from|in)"
+_SENTENCE = (
+    rf"(?:(?:{_BELONGING}|[ \t](?:I|we|here|there|was|has)){_WORD}{{0,6}}?)?"
+    r"[ \t](?:is|was|to)(?:[ \t](?:now|still|currently|again))?:?[ \t]"
+    rf"|{_BELONGING}{_WORD}{{1,6}}?(?::|[ \t]?=|[ \t][\-–—])[ \t]"
+)
+"""Such as `password for the bank is …`, `password of my mail account: …`."""
 _CHOSEN = re.compile(
-    r"\d?\\?[\"'`]?\]?(?:[ \t]{0,4}(?::=|=>|[=:：])[ \t]{0,4}|[ \t](?:is|was)[ \t]|(?<=--password) )\\?[\"'`]?"
+    rf"\d?\\?[\"'`]?\]?(?:[ \t]{{0,4}}(?::=|=>|[=:：])[ \t]{{0,4}}|{_SENTENCE}|(?<=--password) )\\?[\"'`]?"
     r"([A-Za-z0-9!][A-Za-z0-9+/=_~!@%^&*.#$\-]{6,100}?[A-Za-z0-9!@%^&*#$~+=])"
     r"(?=&\w{1,20}=|[.?:]?(?:[\s,;\"'`)\]}<>\\]|\Z))"
 )

@@ -32,7 +32,7 @@ from treering.retrieval.text.time_zones import TimeZone, parse_zone
 from treering.retrieval.tuning import TUNING
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, UnderstoodDays
-from treering.verbs.index_warnings import behind_warning
+from treering.verbs.index_warnings import behind_warning, lag_seen
 from treering.verbs.read_reports import ONLY_NEAREST, is_empty_scope, lag_warning, understood_days
 from treering.verbs.reading import question_of
 from treering.verbs.replaced_turns import (
@@ -212,14 +212,14 @@ def search(
     if not query.strip():
         return DiscussionHits()
     # Checked before the search: a warning may be outdated when the index catches up, but is never missing.
-    lag = lag_of(engine.index)
+    lag = lag_seen(engine, lag_of(engine.index))
     run = _Search(engine, scope, descend, options, above)
     hits = run.hits(query)
     if options.expand_entities and hits and len(hits) < options.limit:
         hits += run.relatives(hits)
     by_meaning = options.mode in ("semantic", "hybrid")
     current, unread = run.current_first(hits[: options.limit], query)
-    lagging = lag_warning(lag) if by_meaning else behind_warning(lag.behind)
+    lagging = lag_warning(lag) if by_meaning else behind_warning(lag.behind, exact=lag.exact)
     return DiscussionHits(
         run.with_replies(current),
         warnings=(*run.gaps(hits), *lagging, *unread),

@@ -25,10 +25,10 @@ from langgraph.store.base import (
 from treering.core.arguments import check_items, check_type
 from treering.core.canonical import parse_time, render_time
 from treering.core.errors import Conflict, InvalidInput
-from treering.core.filters import METADATA, And, Compare, Filter
+from treering.core.filters import METADATA, And, Compare, Filter, Or
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft, RecordName, key_of
 from treering.extensions.client.records import Records, searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread
+from treering.frameworks.client import AnyClient, blocking, in_thread, origins_of
 from treering.verbs.engine import retry_on_conflict
 
 Namespace = tuple[str, ...]
@@ -128,13 +128,13 @@ def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime)
     return RecordDraft(name, told, searchable("\n".join(_texts(value, paths))), metadata)
 
 
-def narrowing(collection: RecordCollection, namespace: Namespace, filters: Mapping[str, Any] | None) -> Filter:
-    """Return a condition that all items of a namespace that pass a filter satisfy, for use in a ranked search."""
+def narrowing(origins: Sequence[str], filters: Mapping[str, Any] | None) -> Filter:
+    """Return a condition that all items below some origins that pass a filter satisfy, for use in a ranked search."""
     parts: list[Filter] = [
         Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
     ]
-    if namespace:
-        parts.append(Compare("origin", "prefix", f"{collection.origin(key_of(*namespace))}/"))
+    if origins:
+        parts.append(Or(tuple(Compare("origin", "prefix", f"{origin}/") for origin in origins)))
     return And(tuple(parts))
 
 
@@ -290,7 +290,8 @@ class TreeringStore(BaseStore):
 
     def _ranked(self, records: Records, op: SearchOp) -> list[StoredItem]:
         """Return the items that answer a query, best first, after the filters that can be applied before ranking."""
-        where = narrowing(self._collection, op.namespace_prefix, op.filter)
+        namespace = key_of(*op.namespace_prefix)
+        where = narrowing(origins_of(self._client, self._collection, namespace) if namespace else (), op.filter)
         found = records.search(self._collection, op.query or "", limit=_MOST_FOUND, where=where)
         return [StoredItem(record) for record in found if record.text]
 

@@ -79,6 +79,21 @@ class SearchHit:
         return self.shown.score
 
     @property
+    def note(self) -> str:
+        """Why it is not current, such as `superseded by "TITLE"`; empty if it is."""
+        return self.shown.note
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Warnings, such as `superseded` or `weak`."""
+        return self.shown.flags
+
+    @property
+    def superseded_by(self) -> str:
+        """The id of the knowledge, or source and segment of the turn, that replaced it; empty if nothing did."""
+        return self.shown.superseded_by
+
+    @property
     def evidence(self) -> str:
         """The hit as evidence of knowledge."""
         return f"{self.shown.object_id} {self.shown.segment_id}".strip()

@@ -31,7 +31,7 @@ from treering.verbs.denials import denies, plain_words
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.index_warnings import behind_warning
+from treering.verbs.index_warnings import index_warning
 from treering.verbs.scoped_ledger import whole
 
 _MIN_LIKENESS = 0.6
@@ -66,7 +66,7 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         possible_duplicates=possible_duplicates(call, item),
         evidence=evidence,
         warnings=(
-            *behind_warning(call.engine.index.upkeep.behind().waiting),
+            *index_warning(call.engine),
             *(_OPPOSITE.format(named(one.title), one.id) for one in _opposites(call, item)),
         ),
     )

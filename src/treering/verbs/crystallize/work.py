@@ -30,7 +30,7 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput, possible_duplic
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
 from treering.verbs.evidence.resolving import ResolvedEvidence
-from treering.verbs.index_warnings import behind_warning
+from treering.verbs.index_warnings import index_warning
 from treering.verbs.work_order import FINISHED, order_warnings
 
 
@@ -80,7 +80,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
         mode="activity",
         possible_duplicates=made.possible_duplicates,
         evidence=(*sources, *made.evidence),
-        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
+        warnings=index_warning(call.engine),
     )
 
 

@@ -15,6 +15,7 @@ from treering.ports.adapter import Adapter, Reading
 from treering.ports.runtime import collecting_seldom
 from treering.verbs.engine import Engine, silent
 from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
+from treering.verbs.index_warnings import lag_seen
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
 from treering.verbs.ingest.known import KnownSources
@@ -177,7 +178,7 @@ def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions)
 def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
     """Report the state of a job. Raises `NotFound` for an unknown id."""
     row = _job(call, given.job)
-    lag = call.engine.index.vectors.lag()
+    lag = lag_seen(call.engine, call.engine.index.vectors.lag())
     if row is None:
         return JobReport(
             mode="status",

@@ -32,6 +32,7 @@ from treering.ports.ledger import Head, SourceState
 from treering.ports.runtime import JobsInCommits, fresh_id
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import bounded
+from treering.verbs.index_warnings import lag_seen
 from treering.verbs.ingest.batch import (
     BatchOutcome,
     BatchWriter,
@@ -208,7 +209,7 @@ class Run:
             titles={identity: head.title for identity, head in drifted.items()},
             job=self._job,
             sequence=account.sequence or self._engine.ledger.sequence(),
-            pending_vectors=self._engine.index.vectors.lag().pending,
+            pending_vectors=lag_seen(self._engine, self._engine.index.vectors.lag()).pending,
             dry_run=self._writer.dry_run,
             summarized=dict(account.summarized),
             redacted=account.redacted,

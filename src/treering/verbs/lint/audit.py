@@ -18,7 +18,7 @@ from treering.core.writing.draft import FieldChange, asked, fields_changed
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import check_interrupt
 from treering.verbs.envelope import READS, Call, Mode, Report, TextInput, Value
-from treering.verbs.index_warnings import behind_warning
+from treering.verbs.index_warnings import index_warning
 from treering.verbs.naming import id_given
 from treering.verbs.query.browsing import shown_object
 from treering.verbs.scoped_ledger import scope_of_patch
@@ -113,7 +113,7 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
         mode="audit",
         scope=call.scope,
         status="failed" if problem else "ok",
-        warnings=behind_warning(call.engine.index.upkeep.behind().waiting) if head else (),
+        warnings=index_warning(call.engine) if head else (),
         head=head,
         verified=not problem,
         problem=problem,

@@ -16,7 +16,7 @@ from treering.ports.runtime import check_between_steps, collecting_seldom
 from treering.registry import brought_by_name
 from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.envelope import READS, WRITES, Call, Mode, Report, Value
-from treering.verbs.index_warnings import behind_warning
+from treering.verbs.index_warnings import index_warning, lag_seen
 from treering.verbs.lint import semantic, structure
 from treering.verbs.lint.audit import shown_differences
 from treering.verbs.lint.same_files import SAME_FILE
@@ -148,15 +148,15 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
         call.engine.vectoriser.finish(call.engine.progress)
     else:
         call.engine.vectoriser.start()
-    lag = index.vectors.lag()
+    lag = lag_seen(call.engine, index.vectors.lag())
     return ReindexReport(
         verb="lint",
         mode="reindex",
         scope=call.scope,
         status="ok" if options.apply or not differences else "partial",
-        warnings=(*behind_warning(lag.behind), *(() if options.apply or not differences else (_APPLY,))),
+        warnings=(*index_warning(call.engine), *(() if options.apply or not differences else (_APPLY,))),
         differences=differences,
-        rebuilt=rebuilt,
+        rebuilt=rebuilt if lag.exact else min(rebuilt, lag.total),
         pending_vectors=lag.pending,
     )
 

@@ -11,6 +11,7 @@ from treering.ports.runtime import VECTORS
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.index_warnings import lag_seen
 from treering.verbs.stale import stale_knowledge
 
 _COUNTED = ("source", "knowledge", "work_item", "activity", "node")
@@ -91,7 +92,7 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
     for (_scope, kind, status), number in ledger.counts().items():
         counts[kind, status] += number
     by_type = {kind: {status: n for (of, status), n in sorted(counts.items()) if of == kind} for kind in _COUNTED}
-    lag = lag_of(call.engine.index)
+    lag = lag_seen(call.engine, lag_of(call.engine.index))
     last = islice(ledger.events(after=max(sequence - options.writes, 0)), options.writes)
     return SpaceStatus(
         sequence=sequence,

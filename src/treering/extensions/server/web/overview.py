@@ -15,6 +15,7 @@ from treering.ports.ledger import Altered, Selection, head_of
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
+from treering.verbs.index_warnings import lag_seen
 from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions, time_of
 from treering.verbs.stale import stale_knowledge
@@ -56,7 +57,7 @@ def overview(call: Call, _given: Nothing, options: OverviewOptions) -> Overview:
     ledger = call.engine.ledger
     sequence = ledger.sequence()
     shown = sequence if options.as_of is None else min(options.as_of, sequence)
-    lag = lag_of(call.engine.index)
+    lag = lag_seen(call.engine, lag_of(call.engine.index))
     return Overview(
         sequence=sequence,
         at=time_of(call, shown) if shown else None,
