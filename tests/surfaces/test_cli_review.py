@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from cli_stage import Stage
 
@@ -148,6 +150,20 @@ def test_erase_accepts_a_path_but_no_title(stage: Stage) -> None:
     assert stage.run("erase", "Our notes", "--yes").code == 3
     assert "full text: nothing left" in stage.done("erase", "keys/secret.txt", "--yes").out
     assert stage.run("erase", "keys/secret.txt", "--yes").code == 3
+
+
+def test_erase_of_an_export_erases_all_of_its_conversations(stage: Stage) -> None:
+    chats = [
+        {"id": f"chat-{name}", "title": name, "messages": [{"role": "user", "content": f"My name is {name}."}]}
+        for name in ("Ada", "Bob")
+    ]
+    stage.done("init")
+    stage.write({"chats.json": json.dumps(chats)})
+    stage.done("add", "chats.json")
+    assert "Ada" in stage.done("search", "My name is").out
+    out = stage.done("erase", "chats.json", "--yes").out
+    assert (out.splitlines()[0].count("src:"), "full text: nothing left" in out) == (2, True)
+    assert not {"Ada", "Bob"} & set(stage.done("search", "My name is").out.replace(".", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Commands for decisions of a person: review, revert, erase."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option, Typer
@@ -110,13 +111,27 @@ def erase(
     from treering.verbs.lint.erasure import ERASE, ErasureTarget
 
     with opened(access, writing) as space:
-        named = [_id_to_erase(space, one) for one in ids]
+        named = [identity for one in ids for identity in _chats_of(space, one) or (_id_to_erase(space, one),)]
         targets = dict.fromkeys(str(ErasureTarget.of(space.engine, one)) for one in named)
         confirm_destroying(ERASE, "; ".join(targets), sure=yes)
         receipt = space.erase(named, reason)
     answer(access, receipt, rendering_changes.render_erasure(receipt))
     if not receipt.clean:
         raise Exit(1)
+
+
+def _chats_of(space: "Space", path: str) -> list[str]:
+    """Return the conversations that were read from an export with this path."""
+    from treering.core.filters import And, Compare
+    from treering.ports.ledger import Selection
+
+    if not Path(path).suffix:
+        return []
+    where = And(
+        (Compare("kind", "eq", "conversation"), Compare("origin", "prefix", f"file:{Path(path).resolve().as_posix()}#"))
+    )
+    found = space.engine.ledger.select(Selection(descend=True, types=("source",), where=where))
+    return [source.id for source in found]
 
 
 def _id_to_erase(space: "Space", text: str) -> str:
