@@ -292,3 +292,11 @@ def test_empty_questions_are_refused(space, text):
         space.search(text)
     with pytest.raises(InvalidInput, match=r"^The task is empty\."):
         space.ask(text)
+
+
+def test_replaced_decision_is_shown_only_as_an_alternative(space):
+    space.decide("Three retries")
+    space.replace("Three retries", "Five retries")
+    space.replace("Five retries", "Seven retries")
+    shown = next(hit.text for hit in space.search("Seven retries") if "Seven" in hit.text)
+    assert shown.splitlines() == ["Outcome: Seven retries", "Alternatives: Three retries; Five retries"]

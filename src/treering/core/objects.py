@@ -81,6 +81,11 @@ class Decision(FrozenModel):
         """The question in normalized form: `Which store?` and `which  store` are the same question."""
         return _asked(self.question)
 
+    @property
+    def is_replacement(self) -> bool:
+        """Whether its question is only the statement that it replaced."""
+        return self.question in self.alternatives
+
 
 class Constraint(FrozenModel):
     """A rule, its scope, and the impact of violating it."""

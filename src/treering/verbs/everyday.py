@@ -266,9 +266,10 @@ def _restated(item: Knowledge, text: str, because: Because, why: str) -> dict[st
     match item.payload:
         case Decision() | Constraint() | Preference() | Fact() if not why and _is_same(text, item.title):
             call = _knowledge(item.kind, item.title, payload, because)
-        case Decision(question=question, outcome=outcome):
+        case Decision(question=question, outcome=outcome) as old:
             # The same question even if it is only the old statement: replacements in two copies contradict each other.
-            call = decide(text, because, question=question, why=why, instead_of=[outcome])
+            first = [question] if old.is_replacement else []
+            call = decide(text, because, question=question, why=why, instead_of=[*first, outcome])
         case Constraint(scope=applies_to):
             call = rule(text, because, applies_to=applies_to, why=why)
         case Preference(scope=applies_to):

@@ -216,7 +216,7 @@ def _stated(payload: Payload) -> Iterator[str]:
             yield from (f"{number}. {step}" for number, step in enumerate(payload.steps, start=1))
             yield _said_of("Expected", payload.expected_outcome)
         case Decision():
-            yield payload.question
+            yield "" if payload.is_replacement else payload.question
             yield _said_of("Outcome", payload.outcome)
             yield _said_of("Rationale", payload.rationale)
             yield _listed("Alternatives", payload.alternatives)

@@ -24,7 +24,8 @@ def knowledge_blocks(body: PageBody, item: Knowledge) -> list[str]:
     fields: list[tuple[str, str]] = []
     match payload:
         case Decision():
-            fields = [("Question", payload.question), ("Decided", payload.outcome), ("Because", payload.rationale)]
+            question = "" if payload.is_replacement else payload.question
+            fields = [("Question", question), ("Decided", payload.outcome), ("Because", payload.rationale)]
             fields += [("Instead of", ", ".join(payload.alternatives))]
         case Constraint():
             fields = [("Rule", payload.rule), ("Where", payload.scope), ("If violated", payload.violation_impact)]
