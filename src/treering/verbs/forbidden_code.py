@@ -49,10 +49,15 @@ _ONLY_CODE = re.compile(r"\w(?:\.|::)\w|\(\)$|!$")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")
 """Code that is not a test, whatever its path."""
+_HASH_FAMILIES = frozenset({"py", "rb", "sh"})
 _TESTS = "tests"
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _PART = re.compile(r"\w+")
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*include)|//|/?\*|--|;|>>>|\.\.\. )")
+_TEXT = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+_HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
+_SLASHED = re.compile(rf"{_TEXT}|`[^`]*`|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
+"""Comments at the end of a line or in the middle of it, and the strings that may contain their marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +93,12 @@ class Forbidden:
 
     def lines_in(self, path: str, text: str) -> list[int]:
         """Return the numbers of the lines of a file with the name, without comments."""
-        if not self.may_be_in(text) or file_at(path) is None:
+        file = file_at(path)
+        if not self.may_be_in(text) or file is None:
             return []
         if (self.inside and not _is_in(self.inside, path)) or (self.outside and _is_in(self.outside, path)):
             return []
+        text = (_HASHED if file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
         return [at for at, line in enumerate(lines, 1) if self.pattern.search(line) and not _COMMENT.match(line)]
@@ -117,6 +124,11 @@ def forbidden_by(rule: str) -> Iterator[Forbidden]:
             if _SHIPPED.fullmatch(inside):
                 inside, outside = "", outside or _TESTS
             yield Forbidden(code or bare, _pattern(code or bare), inside, _TESTS if _is_of_tests(outside) else outside)
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    """Return a string as it is, and of a comment only the ends of its lines."""
+    return "\n" * match[0].count("\n") if match["comment"] else match[0]
 
 
 def _is_of_tests(place: str) -> bool:
