@@ -61,6 +61,12 @@ def test_check_ignores_moved_lines_comments_and_other_places(shop):
     assert broken(shop) == []
 
 
+def test_rule_for_a_named_place_governs_no_other_file(shop):
+    shop.commit({"src/app.py": "import requests\n"})
+    out = shop.run("check", "--base", "HEAD~1").out
+    assert "governs" not in out
+
+
 def test_check_lists_three_breaches_of_a_rule_in_a_file(shop):
     moved = {"src/old.py": "", "src/new.py": "print(1)\n"}
     shop.commit(moved | {"src/app.py": "".join(f"print({at})\n" for at in range(2, 7))})

@@ -277,6 +277,13 @@ def test_edit_marks_a_stale_decision(space, acme):
     assert line == "Decision: A file is sent once (stale; acme/upload.py:1-9 changed)"
 
 
+def test_rule_for_a_named_place_is_shown_there_only(space, acme):
+    for text in ("Never retry in acme/upload.py", "Never retry a file in acme/queue.py", "Never retry in tests"):
+        rule(space, text, "")
+    lines = texts(lines_before_edit(space, [edit("send(file, self)", "send(file, self, 1)")], acme))
+    assert {one for one in lines if one.startswith("Rule")} == {"Rule: Never retry in acme/upload.py"}
+
+
 @pytest.mark.parametrize(
     ("scope", "path", "applies"),
     [

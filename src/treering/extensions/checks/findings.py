@@ -36,10 +36,11 @@ from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
-from treering.verbs.forbidden_code import Forbidden, forbidden_by, rule_of
+from treering.verbs.forbidden_code import Forbidden, forbidden_by
 from treering.verbs.ingest.segments import places_now
 from treering.verbs.query.branch_edits import reason_of
 from treering.verbs.query.unconfirmed import is_unconfirmed
+from treering.verbs.rule_places import is_for_other_places, rule_of
 
 if TYPE_CHECKING:
     from treering.extensions.wiki.kept_wikis import CitingPage
@@ -481,7 +482,13 @@ def _governed(
     item = belief.item
     text = f"{item.title}\n{passages_of(item)[0].text}"
     scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
-    inside = [one for one in touched if one.change.path != belief.record and _applies(scope, one.change.path)]
+    inside = [
+        one
+        for one in touched
+        if one.change.path != belief.record
+        and _applies(scope, one.change.path)
+        and not is_for_other_places(item, one.change.path, checked.change.after)
+    ]
     terms = [code for code in NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:

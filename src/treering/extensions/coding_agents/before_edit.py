@@ -45,10 +45,11 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import passages_called
-from treering.verbs.forbidden_code import forbidden_by, rule_of
+from treering.verbs.forbidden_code import forbidden_by
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeNeighbour, CodeStart
+from treering.verbs.rule_places import is_for_other_places, rule_of
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
@@ -71,27 +72,30 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     """
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
-    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], top))
+    paths = _Paths(top)
+    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], paths))
     lines = [*broken.values()][: _HOOKS.max_entries]
     rules = [one for one in rules if one.item.id not in broken]
+    here: dict[str, HeldRule] = {}
     read: dict[str, HookLine] = {}
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        governing = _governing(call, rules, edit, source, touched)
+        applying = [one for one in rules if not is_for_other_places(one.item, edit.path, paths)]
+        here |= {one.item.id: one for one in applying}
+        governing = _governing(call, applying, edit, source, touched)
         lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    everywhere = with_places(call, each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries])
+    everywhere = with_places(call, each_once([*filter(_is_everywhere, here.values())])[: _HOOKS.max_entries])
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
 
 
-def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], top: Path) -> Iterator[tuple[str, HookLine]]:
+def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
-    paths = _Paths(top)
-    changes = [(edit, replacements_of(edit, top)) for edit in edits]
+    changes = [(edit, replacements_of(edit, paths.top)) for edit in edits]
     for rule in (one for one in rules if one.item.status != "stale"):
         scope = scope_of(rule.item)
         for forbidden, (edit, replacements) in product(forbidden_by(rule_of(rule.item)), changes):
