@@ -5,7 +5,14 @@ import pytest
 from treering.verbs.forbidden_code import forbidden_by
 from treering.verbs.rule_places import is_in, places_in
 
-PATHS = ["redis/lock.py", "redis/asyncio/lock.py", "tests/a.py", "middleware/a.go", "src/api/b.py", "deploy/production/c"]
+PATHS = [
+    "redis/lock.py",
+    "redis/asyncio/lock.py",
+    "tests/a.py",
+    "middleware/a.go",
+    "src/api/b.py",
+    "deploy/production/c",
+]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from treering.verbs.query.branch_work import applies_to, scope_of
 
 TESTS = "tests"
 """The place of all tests, whatever their folder."""
-_TOKEN = r"(?:`[^`\s]+`|[\w@.+*-]*[\w@+*-](?:/[\w@.+*-]*[\w+*-])*/?)"
+_PLACE = r"(?:`[^`\s]+`|[\w@.+*-]*[\w@+*-](?:/[\w@.+*-]*[\w+*-])*/?)"
 _PLACES = re.compile(
     rf"(?<!not )(?<![\w/])(?:in|inside|within|under|below) (?:all |any |the )?(?!an? )"
-    rf"(?P<places>{_TOKEN}(?:(?:,|,? and|,? or) (?!not\b){_TOKEN})*)"
+    rf"(?P<places>{_PLACE}(?:(?:,|,? and|,? or) (?!not\b){_PLACE})*)"
     r"(?P<noun> (?:folders?|director(?:y|ies)|packages?|modules?|files?|code)\b)?"
     r"(?P<end>(?=[.!]*$|[.!] | ?[,;:)(–—]| (?:use|because|instead|unless)\b))?",
     re.IGNORECASE,
