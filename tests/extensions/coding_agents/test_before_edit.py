@@ -277,6 +277,43 @@ def test_edit_marks_a_stale_decision(space, acme):
     assert line == "Decision: A file is sent once (stale; acme/upload.py:1-9 changed)"
 
 
+def test_changed_method_names_callers_in_files_that_import_its_class(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    method = "class Retry:\n    {}def call_again(self, limit):\n        return limit\n"
+    call = "from acme.{}retry import Retry\n\n\ndef send(connection):\n    return connection.retry.call_again(1)\n"
+    paths = [f"acme/{one}__init__.py" for one in ("", "aio/")]
+    scratch.commit(
+        dict.fromkeys(paths, "")
+        | {"acme/retry.py": method.format(""), "acme/aio/retry.py": method.format("async ")}
+        | {"acme/client.py": call.format(""), "acme/aio/client.py": call.format("aio.")}
+        | {"acme/other.py": "\n\ndef send(retry):\n    return retry.call_again(1)\n"}
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("call_again(self, limit)", "call_again(self)", "acme/retry.py")
+        (line, *_) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line.endswith("of Retry.call_again; it is used at acme/client.py:5, acme/other.py:4")
+
+
+def test_go_test_that_imports_the_package_only_is_no_test_of_a_file(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    test = 'package {}_test\n\nimport "example.org/acme/web"\n\nfunc {}() {{\n\tweb.{}()\n}}\n'
+    scratch.commit(
+        {
+            "go.mod": "module example.org/acme\n",
+            "web/zip.go": "package web\n\nfunc Zip() {}\n",
+            "web/log.go": "package web\n\nfunc Log() {}\n",
+            "web/all_test.go": test.format("web", "TestAll", "Zip"),
+            "web/log_example_test.go": test.format("web", "ExampleLog", "Log"),
+        }
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("func Zip() {}", "func Zip() { panic(1) }", "web/zip.go")
+        lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
+    assert [line.partition(" (")[0] for line in texts(lines)] == ["Tests of web/zip.go: web/all_test.go"]
+
+
 def test_rule_for_a_named_place_is_shown_there_only(space, acme):
     for text in ("Never retry in acme/upload.py", "Never retry a file in acme/queue.py", "Never retry in tests"):
         rule(space, text, "")
