@@ -179,7 +179,9 @@ def test_changed_signature_names_callers_in_its_own_file_only(tmp_path):
         space.ingest("repo", input={"path": str(scratch.folder)})
         change = edit("Count(n int) int", "Count() int", "till.go")
         (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
-    assert line == "This edit changes the signature of Till.Count; it is used in this file at lines 13, 15, 20"
+    used, _, others = line.partition("; search for .Count( as well")
+    assert used == "This edit changes the signature of Till.Count; it is used in this file at lines 13, 15, 20"
+    assert others
 
 
 def test_edit_of_an_unknown_file_without_rules_gets_nothing(space, acme):
@@ -312,6 +314,25 @@ def test_go_test_that_imports_the_package_only_is_no_test_of_a_file(tmp_path):
         change = edit("func Zip() {}", "func Zip() { panic(1) }", "web/zip.go")
         lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
     assert [line.partition(" (")[0] for line in texts(lines)] == ["Tests of web/zip.go: web/all_test.go"]
+
+
+def test_changed_method_with_a_common_name_names_its_interface_and_what_to_search(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(
+        {
+            "mux.go": "package acme\n\ntype Mux struct{}\n\nfunc (mx *Mux) Use(a int) {}\n",
+            "api.go": "package acme\n\ntype Router interface {\n\t// Use adds.\n\tUse(a int)\n}\n",
+            "web/api.go": "package web\n\ntype Other interface {\n\tUse(a int)\n}\n",
+        }
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("Use(a int)", "Use()", "mux.go")
+        (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line == (
+        "This edit changes the signature of Mux.Use; Router (api.go:5) declares it, too; search for .Use( as well: "
+        "calls of a method with so common a name are not tracked if the type of the object is unknown"
+    )
 
 
 def test_rule_for_a_named_place_is_shown_there_only(space, acme):
