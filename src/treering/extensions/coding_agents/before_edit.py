@@ -95,6 +95,12 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     return [*lines, *islice(read.values(), 1)]
 
 
+def lines_about_broken_rules(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
+    """Return the rules that forbid a name which an edit adds."""
+    broken = dict(_broken(held_rules(call_on(space)), edits[:_MAX_EDITED_FILES], _Paths(top)))
+    return [*broken.values()][: _HOOKS.max_entries]
+
+
 def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
     changes = [(edit, replacements_of(edit, paths.top)) for edit in edits]
