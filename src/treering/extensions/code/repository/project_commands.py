@@ -125,9 +125,9 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
         gone = {*_GONE.findall(text), *_without_folder(text, paths)}
         names = [match[1] for pattern in patterns for match in pattern.finditer(text) if match[1] not in gone]
         yield from _named(names, run.format, path)
-    if "invoke" in (tasks := texts.get("tasks.py", "")):
+    if "invoke" in (invoked := texts.get("tasks.py", "")):
         yield from _named(
-            [one.replace("_", "-") for one in _INVOKE_TASK.findall(tasks)], "invoke {}".format, "tasks.py"
+            [one.replace("_", "-") for one in _INVOKE_TASK.findall(invoked)], "invoke {}".format, "tasks.py"
         )
     for folder in ("scripts/", "script/"):
         names = [path.removeprefix(folder) for path in paths if path.startswith(folder) and path.count("/") == 1]
