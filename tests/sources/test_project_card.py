@@ -194,6 +194,23 @@ def test_targets_that_run_removed_commands_are_omitted(card_of):
     assert commands(card_of({"Makefile": makefile, "acme.py": "a = 1\n"})) == {("build", "make build")}
 
 
+def test_make_target_that_serves_a_missing_folder_is_omitted(card_of):
+    makefile = "docs:\n\tnpx docsify-cli serve ./docs\n\nbuild:\n\tmkdir -p out && cd out && cmake ..\n"
+    assert commands(card_of({"Makefile": makefile, "acme.py": "a = 1\n"})) == {("build", "make build")}
+    there = {"Makefile": makefile, "docs/index.html": "<p>Acme</p>\n"}
+    assert ("docs", "make docs") in commands(card_of(there))
+
+
+def test_tasks_of_invoke_come_before_pytest(card_of):
+    linters, tests = "@task\ndef linters(c):\n    pass\n", "@task(\n    help={}\n)\ndef tests(c):\n    pass\n"
+    tasks = f"from invoke import task\n\n\n{linters}\n\n{tests}"
+    card = card_of({"tasks.py": tasks, "pyproject.toml": "[tool.pytest.ini_options]\n", "acme.py": "a = 1\n"})
+    runs = [one["run"] for one in card["commands"]]
+    assert runs == ["invoke tests", "pytest", "invoke linters"]
+    celery = tasks.replace("invoke", "celery")
+    assert commands(card_of({"tasks.py": celery})) == {("test", "pytest")}
+
+
 def test_pytest_runs_in_the_locked_environment(card_of):
     card = card_of({"pyproject.toml": "[tool.pytest.ini_options]\n", "uv.lock": "", "acme.py": "a = 1\n"})
     assert commands(card) == {("test", "uv run pytest")}

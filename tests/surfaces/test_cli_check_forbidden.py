@@ -40,6 +40,7 @@ def test_check_reports_added_lines_that_a_rule_forbids(shop):
     )
     assert broken(shop) == [
         ("src/app.py", 2, "Never call `print()` in src."),
+        ("src/app.py", 3, "Never call `print()` in src."),
         ("tests/test_app.py", 1, "Use httpx instead of requests in tests."),
     ]
     out = shop.run("check", "--base", "HEAD~1").out
@@ -60,6 +61,19 @@ def test_check_ignores_moved_lines_comments_and_other_places(shop):
     assert broken(shop) == []
 
 
+def test_rule_for_a_named_place_governs_no_other_file(shop):
+    shop.commit({"src/app.py": "import requests\n"})
+    out = shop.run("check", "--base", "HEAD~1").out
+    assert "governs" not in out
+
+
+def test_check_lists_three_breaches_of_a_rule_in_a_file(shop):
+    moved = {"src/old.py": "", "src/new.py": "print(1)\n"}
+    shop.commit(moved | {"src/app.py": "".join(f"print({at})\n" for at in range(2, 7))})
+    assert [place[:2] for place in broken(shop)] == [("src/app.py", 1), ("src/app.py", 2), ("src/app.py", 3)]
+    assert "adds 'print(4)'. This file has 2 more lines with it.\n" in shop.run("check", "--base", "HEAD~1").out
+
+
 def test_broken_rule_can_fail_the_check(shop):
     shop.commit({"src/app.py": "print(2)\n"})
     assert shop.run("check", "--base", "HEAD~1").code == 0
@@ -77,6 +91,7 @@ def test_broken_rule_can_fail_the_check(shop):
         ("From now on use pathlib instead of os.path.", "    path = os.path.join(a, b)", "src/a.py"),
         ("Never use unwrap() in src", "    let a = b.take().unwrap();", "src/a.rs"),
         ("Don't use `console.log`", "console.log(a)", "web/a.ts"),
+        ("Don't use `console.log`", "b('http://c'); console.log(a) /* d */", "web/a.ts"),
         ("fmt.Println is forbidden", "\tfmt.Println(1)", "recovery.go"),
         ("No fmt.Println in library code", "\tfmt.Println(1)", "recovery.go"),
         ("Never use fmt.Println in *.go", "\tfmt.Println(1)", "render/json.go"),
@@ -100,6 +115,9 @@ def test_line_with_a_forbidden_name_is_found(rule, line, path):
         ("Never call print in library code.", "print(a)", "tests/a.py"),
         ("Do not use std::process::exit outside main.rs", "std::process::exit(1)", "src/main.rs"),
         ("Don't use `console.log`", "// console.log(a)", "web/a.ts"),
+        ("Don't use `console.log`", "a = '\"'; /* b\nnot console.log(a) */ c() // console.log(a)", "web/a.ts"),
+        ("Never use fmt.Println", "func a() { /* fmt.Println in a comment */ }", "a.go"),
+        ("Never use print()", "a = '#' + b  # not print(a)", "src/a.py"),
         ("Don't use mocks in tests.", "mocks = 3", "tests/test_a.py"),
     ],
 )

@@ -1113,6 +1113,14 @@ def test_subagents_get_no_context(shop, word):
     assert context_of(hook(word, given, shop))
 
 
+def test_subagent_gets_the_rules_that_its_edit_breaks(shop):
+    assert run(["rule", "Never use eval()"]) == 0
+    given = {"session_id": "one", "cwd": str(shop), "agent_id": "a1"}
+    change = {"file_path": "src/shop/basket.py", "content": "eval('1')\n"}
+    answer = context_of(hook("edit", {**given, "tool_input": change}, shop))
+    assert "This edit adds eval(). Rule: Never use eval()" in answer
+
+
 IN_OPENCODE = """
 import { Treering } from "./treering.mjs"
 import { readFileSync } from "node:fs"

@@ -368,6 +368,12 @@ def test_repeated_record_is_known_already(acme, command, receipt):
     assert printed(acme, *command).startswith(receipt)
 
 
+def test_repeated_record_states_that_its_reason_changed(acme):
+    printed(acme, "rule", "No globals")
+    again = printed(acme, "rule", "No globals", "--why", "Tests share them")
+    assert again.startswith("Already a rule: No globals (reason updated). Undo with: treering undo\n")
+
+
 def test_repeated_record_names_its_new_evidence(acme):
     acme.write({"new.md": "# New\n\nText.\n"})
     printed(acme, "decide", "Ship", "--because", "README.md:3")

@@ -130,9 +130,30 @@ class TestKnowledge:
         assert two.possible_duplicates == one.ids
         assert len(all_of(space, "knowledge")) == 2
 
+    def test_statement_recorded_again_with_a_reason_is_one_entry(self, space):
+        payload = {"rule": "Never use eval()", "scope": "src"}
+        given = {"kind": "constraint", "title": "Never use eval()", "payload": payload, "status": "active"}
+        given["evidence_refs"] = [note(space, "Never use eval().")]
+        (first,) = space.crystallize("knowledge", input=given).ids[:1]
+        reason = {**payload, "rule": "never use  eval()", "violation_impact": "Code of users runs"}
+        report = space.crystallize("knowledge", input={**given, "payload": reason})
+        assert (report.ids[:1], report.possible_duplicates) == ((first,), ())
+        assert space.crystallize("knowledge", input=given).ids[:1] == (first,)
+        assert read(space, first).payload.violation_impact == "Code of users runs"
+        elsewhere = {**given, "payload": {**payload, "scope": "docs"}}
+        assert space.crystallize("knowledge", input=elsewhere).ids[:1] != (first,)
+
+    def test_candidate_does_not_change_the_reason_of_a_confirmed_rule(self, space):
+        given = {"kind": "constraint", "title": "No eval", "evidence_refs": [note(space, "No eval.")]}
+        payload = {"rule": "No eval", "violation_impact": "Code of users runs"}
+        confirmed = space.crystallize("knowledge", input={**given, "payload": payload, "status": "active"})
+        agents = {**given, "payload": {**payload, "violation_impact": "It is slow"}, "status": "candidate"}
+        assert space.crystallize("knowledge", input=agents).ids[:1] != confirmed.ids[:1]
+        assert read(space, confirmed.ids[0]).payload.violation_impact == "Code of users runs"
+
     def test_the_same_title_and_outcome_is_the_first_possible_duplicate(self, space):
         outcome = {"question": "How long may one request take?", "outcome": "Five seconds"}
-        again = {**outcome, "rationale": "Said again, in many words that have nothing to do with the decision itself."}
+        again = {**outcome, "question": "What is the limit of one request, in words of somebody else?"}
         like = {**again, "outcome": "Ten seconds"}
         given = {"kind": "decision", "title": "Timeout"}
         (near, same, report) = (

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from treering.core.objects import Constraint, Knowledge, Preference
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.query.branch_work import applies_to
+from treering.verbs.rule_places import TESTS, is_in
 
 _CODE = r"`(?P<code>[^`\n]{2,80})`"
 _BARE = r"(?P<bare>(?>[A-Za-z_][\w-]*(?:(?:\.|::)\w+)*(?:!|\(\))?))"
@@ -49,10 +49,14 @@ _ONLY_CODE = re.compile(r"\w(?:\.|::)\w|\(\)$|!$")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")
 """Code that is not a test, whatever its path."""
-_TESTS = "tests"
+_HASH_FAMILIES = frozenset({"py", "rb", "sh"})
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _PART = re.compile(r"\w+")
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*include)|//|/?\*|--|;|>>>|\.\.\. )")
+_TEXT = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+_HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
+_SLASHED = re.compile(rf"{_TEXT}|`[^`]*`|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
+"""Comments at the end of a line or in the middle of it, and the strings that may contain their marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,8 @@ class Forbidden:
 
         A place that no path names, such as "the shop package", does not limit it: it is found more often, not less.
         """
-        places = {one for one in (self.inside, self.outside) if one and one != _TESTS}
-        known = {_TESTS, ""}
+        places = {one for one in (self.inside, self.outside) if one and one != TESTS}
+        known = {TESTS, ""}
         for path in paths if places else ():
             known |= {one for one in places - known if _is_in(one, path)}
             if places <= known:
@@ -88,21 +92,15 @@ class Forbidden:
 
     def lines_in(self, path: str, text: str) -> list[int]:
         """Return the numbers of the lines of a file with the name, without comments."""
-        if not self.may_be_in(text) or file_at(path) is None:
+        file = file_at(path)
+        if not self.may_be_in(text) or file is None:
             return []
         if (self.inside and not _is_in(self.inside, path)) or (self.outside and _is_in(self.outside, path)):
             return []
+        text = (_HASHED if file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
         return [at for at, line in enumerate(lines, 1) if self.pattern.search(line) and not _COMMENT.match(line)]
-
-
-def rule_of(item: Knowledge) -> str:
-    """Return the text of a rule or preference; "" for other knowledge."""
-    match item.payload:
-        case Constraint(rule=text) | Preference(statement=text):
-            return text
-    return ""
 
 
 def forbidden_by(rule: str) -> Iterator[Forbidden]:
@@ -115,8 +113,13 @@ def forbidden_by(rule: str) -> Iterator[Forbidden]:
                 continue  # `Never delete files`
             inside, outside = " ".join(filter(None, (match["before"], match["place"]))), match["outside"] or ""
             if _SHIPPED.fullmatch(inside):
-                inside, outside = "", outside or _TESTS
-            yield Forbidden(code or bare, _pattern(code or bare), inside, _TESTS if _is_of_tests(outside) else outside)
+                inside, outside = "", outside or TESTS
+            yield Forbidden(code or bare, _pattern(code or bare), inside, TESTS if _is_of_tests(outside) else outside)
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    """Return a string as it is, and of a comment only the ends of its lines."""
+    return "\n" * match[0].count("\n") if match["comment"] else match[0]
 
 
 def _is_of_tests(place: str) -> bool:
@@ -127,7 +130,9 @@ def _is_in(place: str, path: str) -> bool:
     """Return whether a path has the words of a place, or matches its patterns."""
     if patterns := [one.strip("`'\"") for one in place.split() if "*" in one]:
         return any(applies_to(one, path) for one in patterns)
-    return (place == _TESTS and is_test_path(path)) or _terms(place) <= _terms(path)
+    if " " not in place and ("/" in place or "." in place):
+        return is_in(place.strip("`'\"/"), path)
+    return (place == TESTS and is_test_path(path)) or _terms(place) <= _terms(path)
 
 
 @lru_cache(maxsize=1 << 14)

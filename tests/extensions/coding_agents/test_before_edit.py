@@ -179,7 +179,9 @@ def test_changed_signature_names_callers_in_its_own_file_only(tmp_path):
         space.ingest("repo", input={"path": str(scratch.folder)})
         change = edit("Count(n int) int", "Count() int", "till.go")
         (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
-    assert line == "This edit changes the signature of Till.Count; it is used in this file at lines 13, 15, 20"
+    used, _, others = line.partition("; search for .Count( as well")
+    assert used == "This edit changes the signature of Till.Count; it is used in this file at lines 13, 15, 20"
+    assert others
 
 
 def test_edit_of_an_unknown_file_without_rules_gets_nothing(space, acme):
@@ -275,6 +277,69 @@ def test_edit_marks_a_stale_decision(space, acme):
     space.ingest("repo", input={"path": str(acme)}, options={"worktree": True})
     (line, *_) = texts(lines_before_edit(space, [edit("def send(file", "def send(one")], acme))
     assert line == "Decision: A file is sent once (stale; acme/upload.py:1-9 changed)"
+
+
+def test_changed_method_names_callers_in_files_that_import_its_class(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    method = "class Retry:\n    {}def call_again(self, limit):\n        return limit\n"
+    call = "from acme.{}retry import Retry\n\n\ndef send(connection):\n    return connection.retry.call_again(1)\n"
+    paths = [f"acme/{one}__init__.py" for one in ("", "aio/")]
+    scratch.commit(
+        dict.fromkeys(paths, "")
+        | {"acme/retry.py": method.format(""), "acme/aio/retry.py": method.format("async ")}
+        | {"acme/client.py": call.format(""), "acme/aio/client.py": call.format("aio.")}
+        | {"acme/other.py": "\n\ndef send(retry):\n    return retry.call_again(1)\n"}
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("call_again(self, limit)", "call_again(self)", "acme/retry.py")
+        (line, *_) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line.endswith("of Retry.call_again; it is used at acme/client.py:5, acme/other.py:4")
+
+
+def test_go_test_that_imports_the_package_only_is_no_test_of_a_file(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    test = 'package {}_test\n\nimport "example.org/acme/web"\n\nfunc {}() {{\n\tweb.{}()\n}}\n'
+    scratch.commit(
+        {
+            "go.mod": "module example.org/acme\n",
+            "web/zip.go": "package web\n\nfunc Zip() {}\n",
+            "web/log.go": "package web\n\nfunc Log() {}\n",
+            "web/all_test.go": test.format("web", "TestAll", "Zip"),
+            "web/log_example_test.go": test.format("web", "ExampleLog", "Log"),
+        }
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("func Zip() {}", "func Zip() { panic(1) }", "web/zip.go")
+        lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
+    assert [line.partition(" (")[0] for line in texts(lines)] == ["Tests of web/zip.go: web/all_test.go"]
+
+
+def test_changed_method_with_a_common_name_names_its_interface_and_what_to_search(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(
+        {
+            "mux.go": "package acme\n\ntype Mux struct{}\n\nfunc (mx *Mux) Use(a int) {}\n",
+            "api.go": "package acme\n\ntype Router interface {\n\t// Use adds.\n\tUse(a int)\n}\n",
+            "web/api.go": "package web\n\ntype Other interface {\n\tUse(a int)\n}\n",
+        }
+    )
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        change = edit("Use(a int)", "Use()", "mux.go")
+        (line,) = texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+    assert line == (
+        "This edit changes the signature of Mux.Use; Router (api.go:5) declares it, too; search for .Use( as well: "
+        "calls of a method with so common a name are not tracked if the type of the object is unknown"
+    )
+
+
+def test_rule_for_a_named_place_is_shown_there_only(space, acme):
+    for text in ("Never retry in acme/upload.py", "Never retry a file in acme/queue.py", "Never retry in tests"):
+        rule(space, text, "")
+    lines = texts(lines_before_edit(space, [edit("send(file, self)", "send(file, self, 1)")], acme))
+    assert {one for one in lines if one.startswith("Rule")} == {"Rule: Never retry in acme/upload.py"}
 
 
 @pytest.mark.parametrize(

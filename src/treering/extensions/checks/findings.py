@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from treering.core.characters import named, one_line
+from treering.core.counting import counted_things
 from treering.core.evidence import Segment, find_lines
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
 from treering.core.policy import Policy
@@ -35,10 +36,11 @@ from treering.sources.reading.folder import own_files_below, own_manifests
 from treering.verbs.edited_lines import fate_of_lines, is_edit_of
 from treering.verbs.envelope import Value
 from treering.verbs.everyday import RESTATED
-from treering.verbs.forbidden_code import Forbidden, forbidden_by, rule_of
+from treering.verbs.forbidden_code import Forbidden, forbidden_by
 from treering.verbs.ingest.segments import places_now
 from treering.verbs.query.branch_edits import reason_of
 from treering.verbs.query.unconfirmed import is_unconfirmed
+from treering.verbs.rule_places import is_for_other_places, rule_of
 
 if TYPE_CHECKING:
     from treering.extensions.wiki.kept_wikis import CitingPage
@@ -61,6 +63,8 @@ RULES: Mapping[str, tuple[Level, str]] = {
 """The default level and the description of each rule."""
 
 _MOST_NOTES = 50
+_MAX_BREACHES = 3
+"""Lines of a file that are shown for one rule."""
 _QUOTED = 160
 _MOST_TITLE = 80
 _STALE_BY_KIND = {"decision": "stale-decision", "constraint": "stale-rule"}
@@ -396,7 +400,7 @@ def touched_place(checked: Checked, what: str, names: Mapping[str, str]) -> tupl
 
 
 def _broken(checked: Checked) -> Iterator[CheckFinding]:
-    """Yield the first line of each file that the change adds although a rule forbids a name in it.
+    """Yield lines that the change adds although a rule forbids a name in them, the first few of each file.
 
     Lines that only move, within the file or to another one, do not count.
     """
@@ -410,8 +414,9 @@ def _broken(checked: Checked) -> Iterator[CheckFinding]:
     for belief, forbidden in forbidding:
         scope = getattr(belief.item.payload, "scope", "")
         inside = [one for one in checked.change.files if one.new and _applies(scope, one.change.path)]
-        for path, number, line in _added_names(checked.change, inside, forbidden):
-            reason = f"The rule forbids {named(forbidden.name)}, but the change adds {_quoted(line)}."
+        for path, number, line, more in _added_names(checked.change, inside, forbidden):
+            rest = f" This file has {counted_things(more, 'more line')} with it." if more else ""
+            reason = f"The rule forbids {named(forbidden.name)}, but the change adds {_quoted(line)}.{rest}"
             own = belief.record and _edit(belief.record, _own_line(checked, belief))
             show = f"treering show {_titled(belief.item)}" if belief.id else own
             yield finding("broken-rule", (path, number), belief.item.title, reason, show, belief.id)
@@ -419,17 +424,35 @@ def _broken(checked: Checked) -> Iterator[CheckFinding]:
 
 def _added_names(
     change: BranchChange, files: Sequence[TouchedFile], forbidden: Forbidden
-) -> Iterator[tuple[str, int, str]]:
-    """Yield the first added line with a name of each file that has more of them than before, if all files have."""
+) -> Iterator[tuple[str, int, str, int]]:
+    """Yield the first added lines with a name of each file that has more of them than before, if all files have.
+
+    The last one of a file has the number of its other ones.
+    """
     before = {one: forbidden.lines_in(one.change.before, change.text(one.old) or "") for one in change.files if one.old}
     after = {one: forbidden.lines_in(one.change.path, change.text(one.new) or "") for one in files}
     if sum(map(len, after.values())) <= sum(map(len, before.values())):
         return
+    removed = Counter(line for one, numbers in before.items() for line in _removed(change, one, numbers))
     for file, numbers in after.items():
         added = dict(_added(change, file))
-        new = [number for number in numbers if number in added]
-        if new and len(numbers) > len(before.get(file, ())):
-            yield file.change.path, new[0], added[new[0]]
+        new = []
+        for number in (one for one in numbers if one in added):
+            line = added[number].strip()
+            if removed[line]:
+                removed[line] -= 1
+            else:
+                new.append(number)
+        new = new[: max(len(numbers) - len(before.get(file, ())), 0)]
+        for at, number in enumerate(new[:_MAX_BREACHES], 1):
+            yield file.change.path, number, added[number], len(new) - at if at == _MAX_BREACHES else 0
+
+
+def _removed(change: BranchChange, file: TouchedFile, numbers: Iterable[int]) -> Iterator[str]:
+    """Yield those of some lines of a file that the change removes or moves."""
+    lines = (change.text(file.old) or "").split("\n")
+    gone = {at for hunk in file.lines for at in range(hunk.old_first, hunk.old_first + hunk.old_count)}
+    yield from (lines[at - 1].strip() for at in numbers if at in gone or not file.new)
 
 
 def _governing(checked: Checked) -> Iterator[tuple[int, CheckFinding]]:
@@ -459,7 +482,13 @@ def _governed(
     item = belief.item
     text = f"{item.title}\n{passages_of(item)[0].text}"
     scope = item.payload.scope if isinstance(item.payload, Constraint) else ""
-    inside = [one for one in touched if one.change.path != belief.record and _applies(scope, one.change.path)]
+    inside = [
+        one
+        for one in touched
+        if one.change.path != belief.record
+        and _applies(scope, one.change.path)
+        and not is_for_other_places(item, one.change.path, checked.change.after)
+    ]
     terms = [code for code in NAMED_CODE.findall(text) if len(code) >= 4 and not code.isalpha()]
     for file in () if not terms else (one for one in inside if not states_by_name(one.change.path)):
         for number, line in added[file.change.path]:

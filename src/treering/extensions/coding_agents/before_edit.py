@@ -22,6 +22,7 @@ from treering.extensions.coding_agents.edits import (
     FileEdit,
     TouchedSymbols,
     name_in_calls,
+    outline_at,
     replacements_of,
     touched_by,
 )
@@ -38,6 +39,7 @@ from treering.extensions.coding_agents.named_places import names_in
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
+from treering.retrieval.index.code_names import is_distinctive
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of
 from treering.retrieval.text.analysis import telling_terms
@@ -45,10 +47,11 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import passages_called
-from treering.verbs.forbidden_code import forbidden_by, rule_of
+from treering.verbs.forbidden_code import forbidden_by
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeNeighbour, CodeStart
+from treering.verbs.rule_places import is_for_other_places, rule_of
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
@@ -71,27 +74,36 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     """
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
-    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], top))
+    paths = _Paths(top)
+    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], paths))
     lines = [*broken.values()][: _HOOKS.max_entries]
     rules = [one for one in rules if one.item.id not in broken]
+    here: dict[str, HeldRule] = {}
     read: dict[str, HookLine] = {}
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        governing = _governing(call, rules, edit, source, touched)
+        applying = [one for one in rules if not is_for_other_places(one.item, edit.path, paths)]
+        here |= {one.item.id: one for one in applying}
+        governing = _governing(call, applying, edit, source, touched)
         lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
-            lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {})
-    everywhere = with_places(call, each_once([*filter(_is_everywhere, rules)])[: _HOOKS.max_entries])
+            lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {}, top)
+    everywhere = with_places(call, each_once([*filter(_is_everywhere, here.values())])[: _HOOKS.max_entries])
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
 
 
-def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], top: Path) -> Iterator[tuple[str, HookLine]]:
+def lines_about_broken_rules(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
+    """Return the rules that forbid a name which an edit adds."""
+    broken = dict(_broken(held_rules(call_on(space)), edits[:_MAX_EDITED_FILES], _Paths(top)))
+    return [*broken.values()][: _HOOKS.max_entries]
+
+
+def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
-    paths = _Paths(top)
-    changes = [(edit, replacements_of(edit, top)) for edit in edits]
+    changes = [(edit, replacements_of(edit, paths.top)) for edit in edits]
     for rule in (one for one in rules if one.item.status != "stale"):
         scope = scope_of(rule.item)
         for forbidden, (edit, replacements) in product(forbidden_by(rule_of(rule.item)), changes):
@@ -199,9 +211,9 @@ def _is_everywhere(rule: HeldRule) -> bool:
 
 
 def _code_lines(
-    call: Call, path: str, source: Source, touched: TouchedSymbols, repository: Mapping[str, Any]
+    call: Call, path: str, source: Source, touched: TouchedSymbols, repository: Mapping[str, Any], top: Path
 ) -> Iterator[HookLine]:
-    yield from _callers(call, source, touched)
+    yield from _callers(call, source, touched, top)
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
     tests = [] if is_test_path(path) else _tests(call, source, touched, partners)
     if tests:
@@ -214,18 +226,44 @@ def _code_lines(
         )
 
 
-def _callers(call: Call, source: Source, touched: TouchedSymbols) -> Iterator[HookLine]:
-    """Yield the places that use a symbol whose signature the edit changes, those in other files first."""
+def _callers(call: Call, source: Source, touched: TouchedSymbols, top: Path) -> Iterator[HookLine]:
+    """Yield the places that use a symbol whose signature the edit changes, those in other files first.
+
+    Calls of a method with a common name are not indexed unless the type of the object is known, which is stated.
+    """
     for name in touched.signatures[: _HOOKS.max_entries]:
-        starts = _starts(source, [name_in_calls(name)])
+        called = name_in_calls(name)
+        starts = _starts(source, [called])
         users = [one for one in code_links(call, starts, _REACH, direction="in") if one.relation != "imports"]
         places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
         own = [str(line) for line in touched.lines.get(name, ())]
-        parts = [f"at {_listed(places)}"] if places else []
-        parts += [f"in this file at line{'s' if own[1:] else ''} {_listed(own)}"] if own else []
+        used = [f"at {_listed(places)}"] if places else []
+        used += [f"in this file at line{'s' if own[1:] else ''} {_listed(own)}"] if own else []
+        parts = [f"it is used {', and '.join(used)}"] if used else []
+        owner, _, member = called.rpartition(".")
+        if owner and called == name:
+            interfaces = list(_declaring_interfaces(call, source, name, top))
+            parts += [f"{_listed(interfaces)} declares it, too"] if interfaces else []
+            unknown = "calls of a method with so common a name are not tracked if the type of the object is unknown"
+            parts += [] if is_distinctive(member) else [f"search for .{member}( as well: {unknown}"]
         if parts:
-            text = f"This edit changes the signature of {name}; it is used {', and '.join(parts)}"
+            text = f"This edit changes the signature of {name}; {'; '.join(parts)}"
             yield HookLine(f"callers:{source.id}:{name}", text)
+
+
+def _declaring_interfaces(call: Call, source: Source, name: str, top: Path) -> Iterator[str]:
+    """Yield the interfaces in the folder of a file that declare a method of this name, with its file and line."""
+    member = name.rpartition(".")[2]
+    for other in call.engine.lookup.definitions(member, _REACH, call.engine.ledger):
+        if PurePosixPath(other.title).parent == PurePosixPath(source.title).parent:
+            file = outline_at(other.title, top)
+            symbols = file.symbols if file else ()
+            interfaces = {one.qualified for one in symbols if one.kind == "interface"}
+            for one in symbols:
+                owner, _, last = one.qualified.replace("::", ".").rpartition(".")
+                if last == member and owner in interfaces and f"{owner}.{last}" != name:
+                    line = one.end - one.signature.count("\n")
+                    yield f"{owner} ({other.title}:{line})"
 
 
 def _listed(names: Sequence[str]) -> str:

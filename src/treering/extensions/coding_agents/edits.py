@@ -75,7 +75,7 @@ def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
 
 def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     """Return the symbols of a file, as it is now, that an edit touches."""
-    text = _text_of(edit, top)
+    text = _text_at(edit.path, top)
     changes = replacements_of(edit, top)
     known = [one for one in changes if one.before in text] if text else []
     old = outline(edit.path, text) if known else None
@@ -99,12 +99,17 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
 
 def replacements_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     """Return the changes of an edit; of a whole new file, one that replaces its text as it is now."""
-    return edit.changes if edit.content is None else (Replacement(_text_of(edit, top), edit.content),)
+    return edit.changes if edit.content is None else (Replacement(_text_at(edit.path, top), edit.content),)
 
 
-def _text_of(edit: FileEdit, top: Path) -> str:
+def outline_at(path: str, top: Path) -> CodeOutline | None:
+    """Return the outline of a file as it is now; `None` without one."""
+    return outline(path, _text_at(path, top))
+
+
+def _text_at(path: str, top: Path) -> str:
     with suppress(OSError):
-        file = top / edit.path
+        file = top / path
         return file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size <= _MAX_CHARS else ""
     return ""
 

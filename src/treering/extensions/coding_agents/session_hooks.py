@@ -145,9 +145,12 @@ def _brief(space: "Space", shown: "ShownLines") -> str:
 
 
 def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Answer with the rules for the files of an edit, and note the answers that named them as used."""
+    """Answer with the rules for the files of an edit, and note the answers that named them as used.
+
+    A subagent only gets the rules that its edit breaks.
+    """
     from treering.extensions.coding_agents import edits, tool_calls
-    from treering.extensions.coding_agents.before_edit import lines_before_edit
+    from treering.extensions.coding_agents.before_edit import lines_about_broken_rules, lines_before_edit
     from treering.extensions.coding_agents.shown_lines import show_lines
 
     folder, space = _space_of(given)
@@ -158,10 +161,11 @@ def _edit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     files = edits.file_edits(given, top)
     with suppress(OSError, TreeringError):  # the rules are shown anyway
         tool_calls.note_used(space, _session(given), [one.path for one in files], top)
-    if not files or _is_subagent(given):
+    if not files:
         return _EMPTY
+    lines_about = lines_about_broken_rules if _is_subagent(given) else lines_before_edit
     with _opened(space, folder) as opened:
-        return _answer(given, show_lines(space, _session(given), lines_before_edit(opened, files, top)))
+        return _answer(given, show_lines(space, _session(given), lines_about(opened, files, top)))
 
 
 def _prompt(given: Mapping[str, Any]) -> Mapping[str, Any]:

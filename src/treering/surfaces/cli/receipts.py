@@ -76,6 +76,7 @@ def render_receipt(
     for head in ledger.heads(known).values():
         is_new = evidence and any(one.patch_id == receipt.patch_id for one in ledger.events_of(head.id))
         added = f" (new evidence: {', '.join(map(_as_typed, evidence))})" if is_new else ""
+        added += " (reason updated)" if any(one.id == head.id for one in changed) else ""
         undo = f". Undo with: {_undo(ledger, receipt, actor)}" if added else ""
         what = _KNOWN.get(head.kind, "Already known")
         yield line((f"{what}: ", "bold"), one_line(head.title, most=TITLE), added, undo)

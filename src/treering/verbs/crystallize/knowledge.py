@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from treering.core.canonical import normalise_text
+from treering.core.canonical import normalise, normalise_text
 from treering.core.characters import named
 from treering.core.errors import IllegalTransition, InvalidInput
 from treering.core.evidence import EvidenceRef, extended, short_place, united
 from treering.core.filters import And, Compare, Not
-from treering.core.objects import Fact, Knowledge, Object
+from treering.core.objects import Constraint, Decision, Fact, Knowledge, Object, Payload
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.ports.ledger import Selection, noted
@@ -40,6 +40,7 @@ _DUPLICATE_CANDIDATES = 5
 _MIN_LIKENESS_OF_OPPOSITES = 0.8
 """The same for titles of which one denies the other."""
 _CURRENT = frozenset({"candidate", "active", "contested"})
+_REASONS = {"violation_impact", "rationale", "alternatives"}
 _REWORDED = frozenset({"title", "summary", "evidence_refs", "subject_refs", "derived_from", "confidence"})
 """Fields that may differ between knowledge with the same statement."""
 
@@ -57,13 +58,19 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
     fields = parse(KnowledgeFields, given.fields, where="input")
     fields, evidence = with_resolved_evidence(call, fields, dry_run=options.dry_run)
     item, operations = draft_knowledge(call, fields)
+    known = _recorded_before(call, item)
+    if known:
+        payload = _with_reasons(known, item)
+        completing = changing(known, {"payload": payload} if payload != known.payload else {}, None, revision=None)
+        item, created = draft_knowledge(call, fields.model_copy(update={"payload": payload.model_dump(mode="json")}))
+        operations = (*completing, *created)
     return submit(
         call,
         operations,
         options,
         verb="crystallize",
         mode="knowledge",
-        possible_duplicates=possible_duplicates(call, item),
+        possible_duplicates=possible_duplicates(call, item, known.id if known else ""),
         evidence=evidence,
         warnings=(
             *index_warning(call.engine),
@@ -72,17 +79,47 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
     )
 
 
-def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
+def possible_duplicates(call: Call, item: Knowledge, recorded: str = "") -> tuple[str, ...]:
     """Return the ids of knowledge with nearly the same words, the same statement first.
 
-    They are only reported: likeness proves nothing.
+    They are only reported: likeness proves nothing. `recorded`: the id of knowledge that the item is merged into.
     """
     text_of = call.engine.lookup.text_of
     key, words = item.duplicate_key(), text_of(item)
     others = [one for one in _with_same_words(call, item.kind, words) if one.duplicate_key() != key]
+    others = [one for one in others if one.id != recorded]
     same = [one for one in others if one.status in _CURRENT and one.statement_key() == item.statement_key()]
     alike = [one for one in others if one not in same and _likeness(words, text_of(one)) >= _MIN_LIKENESS]
     return tuple(one.id for one in (*same, *alike))
+
+
+def _recorded_before(call: Call, item: Knowledge) -> Knowledge | None:
+    """Return current knowledge with the same statement, of which only the reason may differ.
+
+    A candidate adds no reason to confirmed knowledge.
+    """
+    if not isinstance(item.payload, Constraint | Decision):
+        return None
+    known = _with_same_words(call, item.kind, call.engine.lookup.text_of(item))
+    same = (one for one in known if one.status in _CURRENT and _statement_of(one) == _statement_of(item))
+    is_confirmed = item.status == "active"
+    return next((one for one in same if is_confirmed or _with_reasons(one, item) == one.payload), None)
+
+
+def _statement_of(item: Knowledge) -> tuple[Any, ...]:
+    payload = normalise(item.payload.model_dump(mode="json", exclude=_REASONS))
+    return item.scope, item.kind, payload, item.valid_from, item.valid_until
+
+
+def _with_reasons(known: Knowledge, new: Knowledge) -> Payload:
+    """Return the statement of knowledge with the reason and the alternatives of a new one."""
+    match known.payload, new.payload:
+        case Constraint() as old, Constraint(violation_impact=why):
+            return old.model_copy(update={"violation_impact": why or old.violation_impact})
+        case Decision() as old, Decision(rationale=why, alternatives=rejected):
+            alternatives = tuple(dict.fromkeys((*old.alternatives, *rejected)))
+            return old.model_copy(update={"rationale": why or old.rationale, "alternatives": alternatives})
+    return known.payload
 
 
 _OPPOSITE = "This may be the opposite of {} ({}). Archive the wrong one, or replace it."

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from treering.core.evidence import Lines, Segment
@@ -91,6 +91,7 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
         found = yield from _more(found, names.published(packages), reach)
     users = yield from _read(names, found, packages, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)
     if thorough:
+        users = yield from _by_imported_class(names, found, reach, users)
         through = _reexports(names, users)
         more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
         users += yield from _read_through(names, more, through, users)
@@ -230,6 +231,46 @@ class _Meaning:
         return best is not None and best.file.path == file.path
 
 
+def _by_imported_class(
+    names: _SubjectNames, found: PassagesFound, reach: Reach, users: Sequence[CodeUser]
+) -> Steps[list[CodeUser]]:
+    """Decide uses of a method of unknown objects by the class that their file imports.
+
+    They are sure if it imports the class of the subject only, and left out if it imports only another one that has a
+    method of this name.
+    """
+    family, root = names.file.family, names.subject.root
+    unsure = {user.name for user in users if not user.sure and "." in user.name}
+    own = {(module, name.partition(".")[0]) for name in unsure for module in names.file.modules}
+    others = {
+        (module, other.partition(".")[0])
+        for name in unsure
+        for place in places_in(found, last_name(family, name), family, root)
+        if place.file.path != names.file.path and not place.is_test
+        for other in place.head.heading.replace("::", ".").split(", ")
+        for module in place.file.modules
+    }
+    if not (own and others):
+        return list(users)
+    imported = {uses_name(family, *one): one in own for one in own ^ others}
+    more: PassagesFound = yield PassageRequest((), reach, named=tuple(imported))
+    importing = {
+        is_own: {
+            place.head.object_id
+            for name, is_of_subject in imported.items()
+            if is_of_subject == is_own and name in more.named
+            for place in places_in(more, name, family, root)
+        }
+        for is_own in (True, False)
+    }
+    ours, theirs = importing[True] - importing[False], importing[False] - importing[True]
+    return [
+        user if user.sure else replace(user, sure=user.place.head.object_id in ours)
+        for user in users
+        if user.sure or user.place.head.object_id not in theirs
+    ]
+
+
 def _covers(wanted: str, name: str) -> bool:
     """Return whether a used name is the wanted one or a member of it."""
     return name == wanted or name.startswith(f"{wanted}.")
@@ -251,8 +292,8 @@ def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeU
         return None
     for use in _uses_of(segment, subject):
         name, sure = meaning.name(place, use) or (None, False)
-        if name is None:
-            continue
+        if name is None or (not name and place.is_test and place.file.family == "go"):
+            continue  # in Go, a test that imports a package need not use this file of it
         last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
         line = line_of(segment, last_part)
         if is_own and _defines(place, name):

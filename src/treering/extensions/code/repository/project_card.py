@@ -24,7 +24,7 @@ _MAX_MEMBERS = 40
 """Packages in folders of a repository whose manifests are read."""
 _MAX_WORKFLOWS = 40
 _TASK_FILES = frozenset(
-    "tox.ini noxfile.py pytest.ini mix.exs Makefile GNUmakefile makefile justfile Justfile Taskfile.yml "
+    "tox.ini noxfile.py tasks.py pytest.ini mix.exs Makefile GNUmakefile makefile justfile Justfile Taskfile.yml "
     "Taskfile.yaml".split()
 )
 _TOP_FILE = re.compile(

@@ -16,7 +16,7 @@ _MAX_STEP_CHARS = 120
 _JOBS: Mapping[str, frozenset[str]] = {
     "test": frozenset("test tests unittest unit-test unit-tests test-unit pytest".split()),
     "check": frozenset({"check", "ci"}),
-    "lint": frozenset("lint lints style eslint clippy flake8 ruff lint-js lint-check lint-all linting".split()),
+    "lint": frozenset("lint lints style eslint clippy flake8 ruff lint-js lint-check lint-all linting linters".split()),
     "format": frozenset("format fmt formatting".split()),
     "types": frozenset("types typecheck type-check typing mypy tsc pyright check-types".split()),
     "build": frozenset({"build", "compile"}),
@@ -30,6 +30,10 @@ _MEMBER_JOBS = frozenset({"test", "lint", "build"})
 _MAKE_TARGET = re.compile(r"^([A-Za-z0-9][\w.:/-]*)[ \t]*::?(?!=)", re.MULTILINE)
 _GONE = re.compile(r"^([\w-]+):[^\n]*\n(?:\t[^\n]*\n){0,5}?\t[^\n]*setup\.py test\b", re.MULTILINE)
 """Targets that run a command which setuptools no longer supports."""
+_RECIPE = re.compile(r"^([\w-]+):[^\n]*\n((?:\t[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+_ENTERED = re.compile(r"(?<![\w-])(?:cd|serve|-C) (?:\./)?([A-Za-z][\w-]*)(?![\w$-])")
+"""A folder that a recipe enters or serves."""
+_INVOKE_TASK = re.compile(r"^@(?:invoke\.)?task\b[^\n]*(?:\n[^\n@d][^\n]*){0,20}\ndef (\w+)", re.MULTILINE)
 _JUST_RECIPE = re.compile(r"^@?([A-Za-z][\w-]{0,60})\b[^:=\n]*:(?!=)", re.MULTILINE)
 _TASK = re.compile(r"^  ([A-Za-z][\w:-]*):\s*$", re.MULTILINE)
 _XTASK = re.compile(r"^\s*(?:Some\()?\"([\w-]{1,60})\"\)?\s*=>", re.MULTILINE)
@@ -118,9 +122,13 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
     for files, patterns, run in _RUNNERS:
         path = next((path for path in files if path in texts), "")
         text = texts.get(path, "")
-        gone = set(_GONE.findall(text))
+        gone = {*_GONE.findall(text), *_without_folder(text, paths)}
         names = [match[1] for pattern in patterns for match in pattern.finditer(text) if match[1] not in gone]
         yield from _named(names, run.format, path)
+    if "invoke" in (invoked := texts.get("tasks.py", "")):
+        yield from _named(
+            [one.replace("_", "-") for one in _INVOKE_TASK.findall(invoked)], "invoke {}".format, "tasks.py"
+        )
     for folder in ("scripts/", "script/"):
         names = [path.removeprefix(folder) for path in paths if path.startswith(folder) and path.count("/") == 1]
         yield from _named(sorted(names), f"{folder}{{}}".format, folder)
@@ -136,6 +144,14 @@ def _declared(paths: set[str], texts: Mapping[str, str], languages: Sequence[str
     yield from _of_build_tool(paths, texts, languages)
     if ".pre-commit-config.yaml" in paths:
         yield ProjectCommand("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
+
+
+def _without_folder(makefile: str, paths: set[str]) -> Iterator[str]:
+    """Yield the targets that enter or serve a folder which does not exist and which they do not make."""
+    for target, recipe in _RECIPE.findall(makefile):
+        entered = set(_ENTERED.findall(recipe)) if "mkdir" not in recipe else set()
+        if any(not any(path.startswith(f"{folder}/") for path in paths) for folder in entered):
+            yield target
 
 
 def _named(names: Iterable[str], command: Callable[[str], str], path: str) -> Iterator[ProjectCommand]:
