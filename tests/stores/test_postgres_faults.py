@@ -17,6 +17,7 @@ import postgres_server
 from postgres_server import needs_own_server
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.patch import AddLink, Link, Update
+from treering.extensions.postgres.connection import pools
 from treering.extensions.postgres.connection.space import PostgresSpace
 from treering.extensions.postgres.connection.target import target_of
 from treering.extensions.postgres.ledger.jobs import PostgresLeases
@@ -181,6 +182,29 @@ def test_without_a_server_a_call_ends_in_bounded_time(mortal, caplog):
                 assert ledger.sequence() == 0
                 return
         pytest.fail("the space does not come back with its server")
+
+
+def test_calls_in_an_outage_do_not_wait_their_whole_time(mortal, monkeypatch):
+    monkeypatch.setattr(pools, "_OUTAGE_SECONDS", 1.0)
+    ended = []
+    with closing(open_target(mortal, new_space(), wait_seconds=3600)) as space:
+        ledger = PostgresLedger(space, clock=SteppingClock())
+
+        def call():
+            with pytest.raises(Unavailable):
+                ledger.sequence()
+            ended.append(space._primary._pool._is_down)
+
+        mortal.stop()
+        try:
+            calls = [threading.Thread(target=call, daemon=True) for _ in range(12)]
+            for thread in calls:
+                thread.start()
+            for thread in calls:
+                thread.join(60)
+            assert ended == [True] * 12
+        finally:
+            mortal.start()
 
 
 ENDINGS = {

@@ -1,18 +1,22 @@
 """A whole space on a real Postgres server, and the memory of a project and of a chat in it."""
 
 import json
+import shutil
 from contextlib import closing, contextmanager
 
+import psycopg
 import pytest
 from postgres_spaces import new_space
 
 import treering
 from acceptance.test_trees_of_histories import History, held, ingest, remember, standing
+from postgres_server import needs_own_server
 from sources.git_scratch import Scratch
 from space_parts import decide, note, open_space, status
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, Unavailable
 from treering.extensions.projects.project import ProjectMemory
 from treering.extensions.sharing.merging import difference
+from treering.spaces.wiring import ERASURE_KEY
 from treering.surfaces.cli import run
 
 
@@ -51,6 +55,63 @@ def test_erased_text_is_found_no_more_and_leaves_nothing_in_the_index(address):
         assert space.query("search", input={"text": "Xyzzy"}).hits == ()
         assert space.engine.index.upkeep.remains([evidence["source_id"]]) == 0
         assert space.lint("reindex").differences == ()
+
+
+@pytest.fixture
+def erased_elsewhere(address, tmp_path, monkeypatch):
+    """A text that the server with the data folder `first` erased."""
+    text = {"text": "Mila Orlov was treated for scabies in room nine.", "origin": "note:mila"}
+    with on_server(address, tmp_path / "first", monkeypatch) as space:
+        [item] = space.ingest("source", input=text).items
+        space.erase([item.source_id])
+        assert space.ingest("source", input=text).counts == {"skipped": 1}
+    return text
+
+
+@contextmanager
+def on_server(address, data, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setenv("TREERING_DATA_DIR", str(data))
+        with open_space(address, channel="user") as space:
+            yield space
+
+
+def test_server_with_another_erasure_key_reads_nothing_in(address, erased_elsewhere, tmp_path, monkeypatch):
+    with on_server(address, tmp_path / "second", monkeypatch) as space:
+        for call in (
+            lambda: space.ingest("source", input=erased_elsewhere),
+            lambda: space.ingest("source", input={"text": "Another text.", "origin": "note:other"}),
+        ):
+            with pytest.raises(Unavailable, match=r"another `erasure\.key`") as caught:
+                call()
+            assert "Copy erasure.key" in caught.value.hint
+        assert not space.query("search", input={"text": "Mila"}).hits
+    shutil.copy(tmp_path / "first" / ERASURE_KEY, tmp_path / "second" / ERASURE_KEY)
+    with on_server(address, tmp_path / "second", monkeypatch) as space:
+        assert space.ingest("source", input=erased_elsewhere).counts == {"skipped": 1}
+
+
+def test_server_with_another_erasure_key_reads_what_is_wanted_again(address, erased_elsewhere, tmp_path, monkeypatch):
+    with on_server(address, tmp_path / "second", monkeypatch) as space:
+        report = space.ingest("source", input=erased_elsewhere, options={"again": True})
+        assert report.counts == {"created": 1}
+        receipt = space.erase([report.items[0].source_id])
+        assert "another `erasure.key`" in receipt.out_of_reach[-1]
+    with on_server(address, tmp_path / "first", monkeypatch) as space:
+        assert space.ingest("source", input=erased_elsewhere).counts == {"skipped": 1}
+
+
+@needs_own_server
+def test_administrator_deletes_marks_of_a_lost_erasure_key(server, erased_elsewhere, address, tmp_path, monkeypatch):
+    name = address.rpartition("=")[2]
+    with psycopg.connect(server.url(user="postgres")) as administrator:
+        administrator.execute(
+            "DELETE FROM treering.jobs WHERE id = 'erased' "
+            "AND space = (SELECT space FROM treering.space_names WHERE name = %s)",
+            (name,),
+        )
+    with on_server(address, tmp_path / "second", monkeypatch) as space:
+        assert space.ingest("source", input=erased_elsewhere).counts == {"created": 1}
 
 
 def test_a_space_on_a_server_is_not_copied_as_a_file(address, tmp_path):

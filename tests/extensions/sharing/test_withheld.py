@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from synced_copies import git
 
+import postgres_server
 import treering
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import Compare
@@ -140,6 +141,41 @@ def test_confirmed_rule_arrives_as_valid_and_names_its_withheld_conversation(peo
     assert words == ""
     assert ben.problems() == anna.problems() == []
     assert anna.evidence(rule)[1] == (MESSAGES[0][1],)
+
+
+@pytest.fixture
+def database():
+    """The address of a space in a Postgres database."""
+    try:
+        server = postgres_server.new_server()
+    except postgres_server.CannotStart as error:
+        pytest.skip(f"no Postgres server can be started here: {error}")
+    yield server.url(space="team")
+    postgres_server.remove(server)
+
+
+def test_database_that_merges_a_copy_has_the_notices_of_withheld_conversations(people, database):
+    anna, ben = people
+    anna.store_session()
+    rule = anna.confirm(RULE)
+    anna.sync()
+    ben.sync()
+    with treering.open(database, background=False, channel="user") as space:
+        space.merge(f"sqlite:{ben.file}")
+        page = space.query("page", input={"id": rule}, options={"descend": True})
+        assert page.evidence[0].endswith(", not shared")
+        assert page.quotes == ("",)
+        assert [one.id for one in knowledge(space)] == [rule]
+        assert space.engine.ledger.get(rule).status == "active"
+        assert not space.search("quetzalcoatlus zanzibar")
+        assert not [one for one in space.lint("all").findings if one.severity == "error"]
+    anna.share()
+    anna.sync()
+    ben.sync()
+    with treering.open(database, background=False, channel="user") as space:
+        space.merge(f"sqlite:{ben.file}")
+        page = space.query("page", input={"id": rule}, options={"descend": True})
+        assert page.quotes == (MESSAGES[0][1],)
 
 
 def test_remote_and_the_copy_of_a_colleague_contain_no_word_of_a_withheld_conversation(people, tmp_path, remote):

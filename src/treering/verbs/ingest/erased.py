@@ -1,7 +1,8 @@
 """Keyed hashes of erased texts, so that reading the files again does not restore them.
 
 The key is a file on the machine, not in the space: short texts cannot be guessed from the hashes with the space or a
-backup alone. Texts erased on another machine are not recognized; the report states this.
+backup alone. Texts erased with another key are not recognized: the report states this, and nothing is read into a
+database that several servers may use.
 """
 
 import re
@@ -15,7 +16,7 @@ from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from treering.core.canonical import normalise_text
-from treering.core.errors import TreeringError
+from treering.core.errors import TreeringError, Unavailable
 from treering.core.evidence import Turn
 from treering.core.objects import Source
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
@@ -75,8 +76,22 @@ class ErasedTexts:
     """Marks of erased texts that were read again."""
 
     @classmethod
-    def of(cls, engine: Engine) -> "ErasedTexts":
-        """Read the marks of a space, and the key of the machine if there are any."""
+    def of(cls, engine: Engine, *, again: bool = False) -> "ErasedTexts":
+        """Read the marks of a space, and the key of the machine if there are any.
+
+        Raises `Unavailable` for marks of other keys in a database of several servers, unless texts are read `again`.
+        """
+        texts = cls._read(engine)
+        if texts.elsewhere and _is_shared(engine) and not again:
+            raise Unavailable(
+                "Content was erased from this space with another `erasure.key`, so it would not be recognized.",
+                hint="Copy erasure.key from the data folder of the server that erased it to the data folder of this "
+                "one. The option `again` (--again) reads erased content, too.",
+            )
+        return texts
+
+    @classmethod
+    def _read(cls, engine: Engine) -> "ErasedTexts":
         row = engine.erasures.find(_ROW) if engine.erasures and engine.erasure_key else None
         if not row or not engine.erasure_key:
             return cls()
@@ -213,6 +228,8 @@ def _erase_and_mark(
     )
     new = dict.fromkeys(marks, _day(engine.clock.now()))
     with _row_of(engine, rows) as row:
+        if _is_shared(engine) and row["keys"].keys() - {_name(key)}:
+            return erase(), f"{_UNKNOWN}: content was erased with another `erasure.key` before"
         changed = _with_marks(row, _name(key), {**row["keys"].get(_name(key), {}), **new})
         if isinstance(rows, JobsInCommits):
             with rows.kept_in_commit(_ROW, changed) as is_stored:
@@ -274,6 +291,11 @@ def forget(engine: Engine, texts: ErasedTexts) -> None:
             marks = row["keys"].get(_name(texts.key), {})
             left = {mark: day for mark, day in marks.items() if mark not in texts.seen}
             engine.erasures.save(_ROW, _with_marks(row, _name(texts.key), left))
+
+
+def _is_shared(engine: Engine) -> bool:
+    """Return whether servers with different data folders may use the space at once, as in a database of several."""
+    return engine.protection is not None
 
 
 @contextmanager

@@ -175,7 +175,7 @@ class MessageLog:
     ) -> Recorded:
         """Store messages at the place that `place_of` chooses. `begins`: as for `restore`."""
         history, transcript = self._whole_history(), transcript_of(messages)
-        filtered = self._without_erased(history, transcript)
+        filtered = self._without_erased(history, transcript, again=again)
         entries = filtered.messages
         marks = [one.mark for one in entries]
         place = place_of(history, marks)
@@ -198,9 +198,9 @@ class MessageLog:
         )
         return self._reported(filtered, result, again=again)
 
-    def _without_erased(self, history: LogSnapshot, transcript: Sequence[LogEntry]) -> "_Filtered":
+    def _without_erased(self, history: LogSnapshot, transcript: Sequence[LogEntry], *, again: bool) -> "_Filtered":
         """Remove messages that were erased before from a transcript, unless the discussion contains them elsewhere."""
-        texts = ErasedTexts.of(self._engine)
+        texts = ErasedTexts.of(self._engine, again=again)
         if not texts.marks:
             return _Filtered(transcript)
         messages = [_without_erased(one, texts, self.ref.origin) for one in transcript]

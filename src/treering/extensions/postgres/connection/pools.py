@@ -17,8 +17,12 @@ from treering.ports.runtime import uninterrupted
 
 _IDLE_SECONDS = 300.0
 _SECONDS = 20.0
+_OUTAGE_SECONDS = 8.0
+"""How long a call waits for a server that cannot be reached. The pool connects after 0, 1, 3 and 7 seconds."""
 _DOWN_SECONDS = 1.0
 """How long a call waits for a server that another call could not reach."""
+_RECONNECT_SECONDS = 5.0
+"""After this time, the pool connects for a new call at once. Otherwise its pauses would grow to minutes."""
 _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
 
@@ -66,6 +70,7 @@ class Pool(Connections):
             min_size=0,
             max_size=target.connections,
             max_idle=_IDLE_SECONDS,
+            reconnect_timeout=_RECONNECT_SECONDS,
             name="treering",
             open=True,
         )
@@ -74,13 +79,16 @@ class Pool(Connections):
         self._is_down = False
 
     def take(self, *, timeout: float) -> PreparingConnection:
-        """Acquire a connection. While the server cannot be reached, only the first callers wait for the whole time."""
+        """Acquire a connection. If the server cannot be reached, calls wait briefly, once one of them has waited."""
         failures = self._failures()
+        patience = min(timeout, _DOWN_SECONDS if self._is_down else _OUTAGE_SECONDS)
         try:
-            connection = super().take(timeout=min(timeout, _DOWN_SECONDS) if self._is_down else timeout)
+            connection = super().take(timeout=patience)
         except PoolTimeout:
             self._is_down = self._is_down or self._failures() > failures
-            raise
+            if self._is_down or patience == timeout:
+                raise
+            connection = super().take(timeout=timeout - patience)  # all connections are in use
         self._is_down = False
         return connection
 

@@ -123,6 +123,14 @@ _OTHERS = (
 )
 
 
+def read_in_order(transaction: Transaction) -> None:
+    """Let the next queries read the queue through its index by priority.
+
+    If the planner expects one text, it may use the primary key and sort, which reads all texts if there are many.
+    """
+    transaction.later("SET LOCAL enable_sort = off")
+
+
 class PostgresVectorClaims:
     """`ports.search.VectorClaims` of one space and model. Uses the server's time."""
 
@@ -134,6 +142,7 @@ class PostgresVectorClaims:
         """Claim free texts, and return them."""
         with rows_of("the index", hint=REINDEX), self._space.beside() as transaction:
             values = {**self._model, "owner": owner, "limit": limit, "seconds": seconds}
+            read_in_order(transaction)
             claimed = sorted(transaction.rows(_CLAIM, **values, now=transaction.row.server_seconds))
             waiting = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
             return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())

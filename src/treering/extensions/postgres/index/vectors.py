@@ -24,7 +24,13 @@ from treering.extensions.postgres.index.index_state import (
     read_state,
     sights_and_states,
 )
-from treering.extensions.postgres.index.vector_queue import IS_QUICK, MODEL, WaitingPassages, fill_queue
+from treering.extensions.postgres.index.vector_queue import (
+    IS_QUICK,
+    MODEL,
+    WaitingPassages,
+    fill_queue,
+    read_in_order,
+)
 from treering.extensions.postgres.ledger.object_reads import ObjectReads
 from treering.ports.models import Embedder
 from treering.ports.passages import Reach
@@ -131,6 +137,7 @@ class PostgresVectors(DatabaseVectors[Transaction]):
         return Lag(pending, read_state(transaction, SHOWN), count_waiting(transaction))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
+        read_in_order(transaction)
         return transaction.rows(_PENDING, model=self._model_id, limit=limit)
 
     def _waiting_of(self, transaction: Transaction, keys: Sequence[int]) -> list[tuple[str, str]]:
@@ -220,6 +227,7 @@ class PostgresQuickVectors(PostgresVectors):
         return Lag(pending, self._waiting_passages.count(transaction, **self._main))
 
     def _waiting(self, transaction: Transaction, limit: int) -> list[tuple[str, str]]:
+        read_in_order(transaction)
         return transaction.rows(_PENDING_QUICK, quick=self._model_id, limit=limit, **self._main)
 
     def _add(self, transaction: Transaction, rows: Sequence[PackedVector]) -> None:
