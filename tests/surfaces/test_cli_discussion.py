@@ -371,6 +371,22 @@ def test_erasing_wants_a_yes_and_proves_itself(kept):
     assert "full text: nothing left" in told.out
 
 
+def test_erase_takes_the_id_of_a_discussion_with_all_made_from_it(kept):
+    with treering.open() as space:
+        assert [one for one in space.engine.ledger.select(Selection(descend=True)) if one.type == "knowledge"]
+    told = kept.done("erase", "lamp", "--yes").out
+    assert "full text: nothing left" in told
+    with treering.open() as space:
+        assert not [one for one in space.engine.ledger.select(Selection(descend=True)) if "oak" in str(one)]
+
+
+def test_erase_of_an_ambiguous_discussion_id_changes_nothing(kept):
+    kept.done("discussion", "record", "lamp", "chat.json", "--within", "/users/ben")
+    told = kept.run("erase", "lamp", "--yes")
+    assert (told.code, "/users/ben" in told.err) == (2, True)
+    assert "walnut" in kept.done("search", "walnut").out
+
+
 def test_erasing_a_hit_erases_only_its_message(kept):
     kept.done("search", "walnut is too expensive", "-n", "1")
     told = kept.done("erase", "1", "--yes", "--reason", "Asked by Ben")
