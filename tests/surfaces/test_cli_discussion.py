@@ -363,6 +363,20 @@ def test_a_deleted_message_stays_away(kept):
     assert "walnut" not in shown
 
 
+def test_a_password_is_redacted_in_all_messages_of_a_recording(desk):
+    texts = (
+        "I tested with Wombat-Quartz-5521.",
+        "The account password is Wombat-Quartz-5521.",
+        "Wombat-Quartz-5521 works.",
+    )
+    desk.write({"secret.json": json.dumps([message(at, "Ada", text) for at, text in enumerate(texts)])})
+    desk.done("init")
+    desk.done("discussion", "record", "tests", "secret.json")
+    desk.done("add", "secret.json")
+    with treering.open() as space:
+        assert not [one for one in space.engine.ledger.select(Selection(descend=True)) if "Wombat" in str(one)]
+
+
 def test_erasing_wants_a_yes_and_proves_itself(kept):
     told = kept.run("discussion", "delete", "lamp", "1", "--erase")
     assert told.code == 2

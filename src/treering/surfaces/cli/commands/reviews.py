@@ -97,7 +97,7 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 
 def erase(
-    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Objects: ids, also of discussions, paths, or numbers of hits.")],
+    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Ids, also of discussions; paths; numbers of hits.")],
     writing: WriteFlags,
     access: Access,
     reason: Reason = "",
