@@ -248,7 +248,9 @@ def _render_candidates(candidates: UnconfirmedKnowledge, first: int) -> Iterator
     if len(stated) > _MAX_PER_OUTCOME:
         yield line(f"and {len(stated) - _MAX_PER_OUTCOME} more", indent=2)
     if stated:
-        yield line(f"Show all of a statement with: treering show {first}")
+        yield line(
+            f"Show all of a statement with: treering show {first}. Dismiss it with: treering review reject {first}"
+        )
     if read:
         names = [f"{label(title_of(one))} {short_id(one.id)}" for one in read[: -_MAX_NAMES - 1 : -1]]
         more = f"; and {len(read) - _MAX_NAMES} more" if len(read) > _MAX_NAMES else ""

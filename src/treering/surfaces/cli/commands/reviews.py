@@ -15,6 +15,7 @@ from treering.surfaces.cli.session import answer, confirm_destroying, embed_late
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
+    from treering.core.objects import Knowledge
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import naming, short_ids
@@ -25,6 +26,7 @@ else:
     short_ids = LazyModule("treering.verbs.short_ids")
 
 Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
+PatchOrCandidate = Annotated[str, Argument(metavar="PATCH|ID|N", help="A patch, or a candidate of `review list`.")]
 Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 
@@ -74,13 +76,42 @@ def apply(
         embed_later(space, writing)
 
 
-def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Reject a waiting patch."""
+def reject(patch: PatchOrCandidate, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Reject a waiting patch, or dismiss a candidate."""
     with opened(access, writing) as space:
+        if candidate := _candidate(space, patch):
+            dismiss_in(space, candidate, reason, access)
+            return
         patch = naming.patch_named(space.engine, patch)
         titles = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(patch))
         record = space.reject(patch, reason)
     answer(access, record, [line(("Rejected: ", "bold"), titles)])
+
+
+def dismiss_in(space: "Space", candidate: "Knowledge", reason: str, access: Access) -> None:
+    """Archive a candidate of an open space and print what was dismissed."""
+    given = {"id": candidate.id, "status": "archived"}
+    report = space.crystallize("knowledge", input=given, options={"reason": reason or "dismissed"})
+    restore = f". To restore it: treering crystallize {short_ids.short_id(candidate.id)} --status active"
+    answer(access, report, [line(("Dismissed: ", "bold"), label(candidate.title), restore)])
+
+
+def _candidate(space: "Space", text: str) -> "Knowledge | None":
+    """Return the candidate that an id or a number of the last list names, if it does."""
+    from treering.core.objects import Knowledge
+
+    with suppress(NotFound, InvalidInput):
+        item = space.engine.ledger.get(naming.place_given(space.engine, text)[0])
+        return item if isinstance(item, Knowledge) and item.status == "candidate" else None
+    return None
+
+
+def candidate_of_several(space: "Space", text: str, patch: str) -> "Knowledge | None":
+    """Return the candidate that a text names if its patch recorded others, too, which reverting would undo."""
+    candidate = _candidate(space, text)
+    events = space.engine.ledger.patch(patch).effects if candidate else ()
+    recorded = {event.target for event in events if event.target.startswith("know:")}
+    return candidate if len(recorded) > 1 else None
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
