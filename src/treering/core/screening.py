@@ -93,7 +93,7 @@ def kept_key(key: str | None) -> str | None:
 
 
 def redact(text: str, repeated: Mapping[str, str] = _NO_VALUES) -> "Redacted":
-    """Redact the secrets of a text, and those that it repeats of others (`repeatable_secrets`)."""
+    """Redact the secrets of a text, and the given secrets of other texts (`repeatable_secrets`)."""
     # Imported here: reading needs no patterns of secrets, and compiling them is slow.
     from treering.core.secrets.redaction import redact
 

@@ -10,7 +10,7 @@ def made_from(
 ) -> list[Knowledge]:
     """Return the summaries and unconfirmed statements that rest only on objects, directly or through each other.
 
-    A summary of a conversation is included even if it also rests on others, because all of it repeats what was said.
+    A summary of a conversation is included even if it also rests on others, because all of it repeats the conversation.
     Not included: knowledge that a person wrote, edited or confirmed.
     """
     gone = {item.id for item in items}

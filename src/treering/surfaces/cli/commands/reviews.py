@@ -89,7 +89,7 @@ def reject(patch: PatchOrCandidate, writing: WriteFlags, access: Access, reason:
 
 
 def dismiss_in(space: "Space", candidate: "Knowledge", reason: str, access: Access) -> None:
-    """Archive a candidate of an open space and print what was dismissed."""
+    """Archive a candidate of an open space and print its title."""
     given = {"id": candidate.id, "status": "archived"}
     report = space.crystallize("knowledge", input=given, options={"reason": reason or "dismissed"})
     restore = f". To restore it: treering crystallize {short_ids.short_id(candidate.id)} --status active"
