@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from key_formats import FORMATS, LOOK_ALIKES, keys
 
 from treering.core.screening import screened
-from treering.core.secrets.redaction import SecretFinding, redact, shaped_secrets
+from treering.core.secrets.redaction import SecretFinding, redact, repeatable_secrets, shaped_secrets
 from treering.core.secrets.shapes import SHAPES, Inner
 
 # Put together at run time, so that no scanner takes this file for a leak.
@@ -382,3 +382,24 @@ def test_what_is_joined_to_the_end_of_a_key_keeps_nothing_of_it(prefix, tail):
 def test_a_key_behind_an_escaped_character_goes(before):
     for secret in SECRETS.values():
         assert secret not in redact(f"?{before}{secret}").text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The test account password is {}, please test with it.",
+        "I logged in with password {} and the cookie is dropped.",
+        "Log in with user ada and password {}.",
+    ],
+)
+@pytest.mark.parametrize(
+    "secret", ["Wombat-Quartz-5521", "Tr0ub4dor-Zebra-77", "plum-tractor-88", "Correct$Horse!Battery"]
+)
+def test_a_password_made_of_words_goes_where_a_sentence_names_it(line: str, secret: str) -> None:
+    assert redact(line.format(secret)).text == line.format("[redacted:assigned_secret]")
+
+
+def test_a_password_that_another_text_names_goes() -> None:
+    repeated = repeatable_secrets(["The password is Wombat-Quartz-5521."])
+    text = "I tested with Wombat-Quartz-5521 as usual, not with Wombat-Quartz-55210."
+    assert redact(text, repeated).text == text.replace("Wombat-Quartz-5521 ", "[redacted:assigned_secret] ")

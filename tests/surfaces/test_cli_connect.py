@@ -1262,3 +1262,12 @@ def test_no_session_of_opencode_fails_or_waits_where_our_command_does(folder, tm
 def test_commands_outside_git_hint_at_a_repository(folder, capsys, command):
     assert run(command) == 2
     assert "Run this in a git repository" in capsys.readouterr().err
+
+
+def test_disconnect_names_the_git_hooks_that_remain(folder, capsys):
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    assert run(["hook", "install"]) == 0
+    assert run(["connect", "claude-code"]) == 0
+    capsys.readouterr()
+    assert run(["disconnect", "claude-code"]) == 0
+    assert "treering hook uninstall" in capsys.readouterr().out

@@ -363,12 +363,42 @@ def test_a_deleted_message_stays_away(kept):
     assert "walnut" not in shown
 
 
+def test_a_password_is_redacted_in_all_messages_of_a_recording(desk):
+    texts = (
+        "I tested with Wombat-Quartz-5521.",
+        "The account password is Wombat-Quartz-5521.",
+        "Wombat-Quartz-5521 works.",
+    )
+    desk.write({"secret.json": json.dumps([message(at, "Ada", text) for at, text in enumerate(texts)])})
+    desk.done("init")
+    desk.done("discussion", "record", "tests", "secret.json")
+    desk.done("add", "secret.json")
+    with treering.open() as space:
+        assert not [one for one in space.engine.ledger.select(Selection(descend=True)) if "Wombat" in str(one)]
+
+
 def test_erasing_wants_a_yes_and_proves_itself(kept):
     told = kept.run("discussion", "delete", "lamp", "1", "--erase")
     assert told.code == 2
     assert "Add --yes." in told.err
     told = kept.done("discussion", "delete", "lamp", "1", "--erase", "--yes")
     assert "full text: nothing left" in told.out
+
+
+def test_erase_takes_the_id_of_a_discussion_with_all_made_from_it(kept):
+    with treering.open() as space:
+        assert [one for one in space.engine.ledger.select(Selection(descend=True)) if one.type == "knowledge"]
+    told = kept.done("erase", "lamp", "--yes").out
+    assert "full text: nothing left" in told
+    with treering.open() as space:
+        assert not [one for one in space.engine.ledger.select(Selection(descend=True)) if "oak" in str(one)]
+
+
+def test_erase_of_an_ambiguous_discussion_id_changes_nothing(kept):
+    kept.done("discussion", "record", "lamp", "chat.json", "--within", "/users/ben")
+    told = kept.run("erase", "lamp", "--yes")
+    assert (told.code, "/users/ben" in told.err) == (2, True)
+    assert "walnut" in kept.done("search", "walnut").out
 
 
 def test_erasing_a_hit_erases_only_its_message(kept):

@@ -86,8 +86,21 @@ def test_review_list_names_statements_of_agents_before_rules_of_files(stage: Sta
     first, stated, hint, read = stage.done("review", "list").out.splitlines()
     assert first == "1 statement to confirm with `treering crystallize --mode promote ID`:"
     assert stated.startswith("1  Three tries (recorded by an agent on ")
-    assert hint == "Show all of a statement with: treering show 1"
+    assert hint == "Show all of a statement with: treering show 1. Dismiss it with: treering review reject 1"
     assert read.startswith("1 other candidate to confirm with")
+
+
+def test_review_reject_dismisses_one_candidate_of_the_list(stage: Stage) -> None:
+    stage.write({"a.py": "LIMIT = 3\n"})
+    stage.done("add", ".")
+    for title in ("Three tries", "Four hands"):
+        said = ("crystallize", "--kind", "decision", "--title", title, "--question", f"{title}?", "--as-agent")
+        stage.done(*said, "--outcome", title, "--evidence", "a.py:1")
+    first = stage.done("review", "list").out.splitlines()[1]
+    dismissed = "Three tries" if "Three tries" in first else "Four hands"
+    assert stage.done("review", "reject", "1").out.startswith(f'Dismissed: "{dismissed}"')
+    left = stage.done("review", "list").out
+    assert (dismissed in left, "1 statement to confirm" in left) == (False, True)
 
 
 def test_numbers_of_statements_follow_those_of_patches(waiting: tuple[Stage, str]) -> None:

@@ -117,6 +117,18 @@ def test_what_rested_on_it_is_stale_and_named(filled):
     assert status(space, ids["known"], ids["other"]) == ["stale", "active"]
 
 
+def test_unconfirmed_statements_of_an_agent_are_erased_with_their_only_source(filled):
+    space, ids = filled
+    known, other = read(space, ids["known"]), read(space, ids["other"])
+    agent, quotes = space.with_actor("bot", channel="agent"), [known.evidence_refs[0], other.evidence_refs[0]]
+    cited = [quote.model_dump(include={"source_id", "segment_id", "quote_hash"}) for quote in quotes]
+    only = decide(agent, "Quarterdeck", cited[0], status="candidate")
+    both = decide(agent, "Decks", *cited, status="candidate")
+    receipt = space.erase([ids["source"]], "asked")
+    assert only in receipt.ids
+    assert {ids["known"], both}.isdisjoint(receipt.ids)
+
+
 def test_what_was_not_erased_stays(filled):
     space, ids = filled
     space.erase([ids["source"]])

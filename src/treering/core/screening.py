@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from itertools import accumulate, chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from treering.core.secrets.redaction import Redacted
 
 _Value = TypeVar("_Value")
+_NO_VALUES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,14 @@ class Screened(Generic[_Value]):
         return tuple(_warning(secret, self.secrets.count(secret)) for secret in dict.fromkeys(self.secrets))
 
 
+class _Secrets(list[Secret]):
+    """The secrets found in a value, and the kinds of those that may be repeated in it, by value."""
+
+    def __init__(self, repeated: Mapping[str, str]) -> None:
+        super().__init__()
+        self.repeated = repeated
+
+
 @dataclass(slots=True)
 class RecentDigests:
     """Digests of values that were screened lately and contain no secrets; between `most` and twice as many."""
@@ -63,16 +73,17 @@ class RecentDigests:
         self.young.add(item)
 
 
-def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
+def screened(value: _Value, *, place: str = "", repeated: Mapping[str, str] = _NO_VALUES) -> Screened[_Value]:
     """Return a text, a mapping, a list, a model or a dataclass with the secrets in all its texts redacted.
 
-    A value without secrets is returned unchanged. `place` names the value in warnings.
+    A password that one of its texts calls so is redacted in all of them. A value without secrets is returned unchanged.
+    `place` names the value in warnings; `repeated` are secrets of other texts (`repeatable_secrets`).
     """
     # Most values contain no secrets, so all texts are first searched at once; no pattern matches across the gap.
     texts = list(_texts(value))
-    if not redact(PIECE_GAP.join(texts)).findings:
+    if not redact(PIECE_GAP.join(texts), repeated).findings:
         return Screened(value)
-    secrets: list[Secret] = []
+    secrets = _Secrets({**repeated, **repeatable_secrets(texts)})
     return Screened(_screen(value, place, secrets), tuple(secrets))
 
 
@@ -81,12 +92,19 @@ def kept_key(key: str | None) -> str | None:
     return f"redacted:{digest(key)}" if key and redact(key).findings else key
 
 
-def redact(text: str) -> "Redacted":
-    """Redact the secrets of a text."""
+def redact(text: str, repeated: Mapping[str, str] = _NO_VALUES) -> "Redacted":
+    """Redact the secrets of a text, and the given secrets of other texts (`repeatable_secrets`)."""
     # Imported here: reading needs no patterns of secrets, and compiling them is slow.
     from treering.core.secrets.redaction import redact
 
-    return redact(text)
+    return redact(text, repeated)
+
+
+def repeatable_secrets(texts: Iterable[str]) -> Mapping[str, str]:
+    """Return the secrets that other texts may repeat, by value (`core.secrets.redaction`)."""
+    from treering.core.secrets.redaction import repeatable_secrets
+
+    return repeatable_secrets(texts)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -104,7 +122,7 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
 
 
-def _screen(value: Any, place: str, secrets: list[Secret]) -> Any:
+def _screen(value: Any, place: str, secrets: _Secrets) -> Any:
     if isinstance(value, str):
         return _text(value, place, secrets)
     changes = _changes(value, place, secrets)
@@ -121,22 +139,20 @@ def _screen(value: Any, place: str, secrets: list[Secret]) -> Any:
             return replace(value, **changes)
 
 
-def _text(text: str, place: str, secrets: list[Secret]) -> str:
-    result = redact(text)
+def _text(text: str, place: str, secrets: _Secrets) -> str:
+    result = redact(text, secrets.repeated)
     secrets += [Secret(finding.kind, place) for finding in result.findings]
     return result.text
 
 
-def _mapping(
-    value: Mapping[Any, Any], changes: Mapping[Any, Any], place: str, secrets: list[Secret]
-) -> Mapping[Any, Any]:
+def _mapping(value: Mapping[Any, Any], changes: Mapping[Any, Any], place: str, secrets: _Secrets) -> Mapping[Any, Any]:
     keys = {key: _text(key, place, secrets) if isinstance(key, str) else key for key in value}
     if not changes and all(keys[key] is key for key in value):
         return value
     return {keys[key]: changes.get(key, part) for key, part in value.items()}
 
 
-def _changes(value: Any, place: str, secrets: list[Secret]) -> dict[Any, Any]:
+def _changes(value: Any, place: str, secrets: _Secrets) -> dict[Any, Any]:
     """Return the changed parts of a value."""
     parts = _parts(value)
     # The names are redacted, too: otherwise a subject with a secret would make its value look like a secret.
@@ -182,7 +198,7 @@ def _names(value: Any, parts: Mapping[Any, Any]) -> Mapping[Any, str]:
     return {key: name for key, name in named.items() if isinstance(parts.get(key), str)}
 
 
-def _assigned(value: str, name: str, place: str, secrets: list[Secret]) -> str:
+def _assigned(value: str, name: str, place: str, secrets: _Secrets) -> str:
     """Return a value, or a mark in its place if its name and form indicate a secret."""
     findings = redact(_assignment(name, value)).findings
     secrets += [Secret(finding.kind, place) for finding in findings]

@@ -4,6 +4,10 @@ import pytest
 
 import treering
 from treering import Message
+from treering.core.evidence import EvidenceRef
+from treering.extensions.discussions.identity import DiscussionRef
+from treering.extensions.discussions.summaries.versions import Versions
+from treering.ports.ledger import Selection
 
 
 def say(place, *texts):
@@ -66,3 +70,19 @@ def test_a_discussion_whose_only_message_one_copy_removed_and_the_other_erased_s
         texts, warnings = merged(place, from_place)
         assert not any(texts)
         assert warnings == ()
+
+
+def test_an_erased_conversation_takes_a_summary_along_that_only_the_other_copy_has(places):
+    one, other = places
+    say(one, "The dentist is on Thursday.")
+    shutil.copy(one, other)
+    with treering.open(f"sqlite:{other}", background=False) as space:
+        (source,) = space.engine.ledger.select(Selection(descend=True, types=("source",)))
+        versions = Versions(space.engine, DiscussionRef("suppliers"), "rolling_summary")
+        cited = EvidenceRef(source_id=source.id, segment_id=source.segments[0].segment_id)
+        versions.write("Dentist, Thursday", after=None, last=0, evidence=[cited], made_by="test")
+    with treering.open(f"sqlite:{one}", background=False, channel="user") as space:
+        space.erase([source.id], "asked")
+    with treering.open(f"sqlite:{other}", background=False) as space:
+        space.merge(f"sqlite:{one}")
+        assert not [*space.engine.ledger.select(Selection(descend=True))]

@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from treering.core.secrets.shapes import is_chosen, is_filler, is_placeholder, is_random
+from treering.core.secrets.shapes import is_chosen, is_filler, is_placeholder, is_random, is_stated
 
 Place = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -37,8 +37,7 @@ def placed_secrets(text: str) -> Iterator[Place]:
     if _DIGIT.search(text) and _SIGNED.search(text):
         yield from _cloud_keys(text, lowered)
         yield from _assignments(text, lowered)
-    if _DIGIT.search(text):
-        yield from _passwords(text, lowered)
+    yield from _passwords(text, lowered)
 
 
 def _lowered(text: str) -> str:
@@ -250,19 +249,35 @@ _SENTENCE = (
     rf"|{_BELONGING}{_WORD}{{1,6}}?(?::|[ \t]?=|[ \t][\-–—])[ \t]"
 )
 """Such as `password for the bank is …`, `password of my mail account: …`."""
-_CHOSEN = re.compile(
-    rf"\d?\\?[\"'`]?\]?(?:[ \t]{{0,4}}(?::=|=>|[=:：])[ \t]{{0,4}}|{_SENTENCE}|(?<=--password) )\\?[\"'`]?"
+_VALUE = (
     r"([A-Za-z0-9!][A-Za-z0-9+/=_~!@%^&*.#$\-]{6,100}?[A-Za-z0-9!@%^&*#$~+=])"
     r"(?=&\w{1,20}=|[.?:]?(?:[\s,;\"'`)\]}<>\\]|\Z))"
 )
+_CHOSEN = re.compile(
+    rf"\d?\\?[\"'`]?\]?(?:[ \t]{{0,4}}(?::=|=>|[=:：])[ \t]{{0,4}}|{_SENTENCE}|(?<=--password) )\\?[\"'`]?"
+    rf"{_VALUE}"
+)
+_STATED = re.compile(rf"(?:{_SENTENCE})[\"'`]?{_VALUE}")
+_NAMED = re.compile(rf"(?::?[ \t])[\"'`]?{_VALUE}")
+_WITH = re.compile(rf"\b(?:with|using|use|enter|try|by|and|as){_WORD}{{0,3}}[ \t]\Z", re.IGNORECASE)
+"""Words before `password …`, such as `log in with user ada and password …`."""
 
 
 def _passwords(text: str, lowered: str) -> Iterator[Place]:
     for names in _PASSWORD_NAMES:
         for name in names.finditer(lowered):
             match = _CHOSEN.match(text, name.end())
-            if match and is_chosen(match[1]) and not _STOCK_PASSWORD.fullmatch(match[1]):
+            if not (match and is_chosen(match[1])):
+                match = _stated(text, *name.span())
+            if match and not _STOCK_PASSWORD.fullmatch(match[1]):
                 yield *match.span(1), "assigned_secret"
+
+
+def _stated(text: str, start: int, end: int) -> re.Match[str] | None:
+    match = _STATED.match(text, end)
+    if not match and (match := _NAMED.match(text, end)) and not _WITH.search(text[max(0, start - _LEAD_CHARS) : start]):
+        return None
+    return match if match and is_stated(match[1]) else None
 
 
 def _assignments(text: str, lowered: str) -> Iterator[Place]:

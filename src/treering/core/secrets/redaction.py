@@ -7,14 +7,18 @@ pattern is bounded or possessive, so that no text makes it slow, and only tried 
 import re
 import string
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from re import ASCII
+from types import MappingProxyType
 
 from treering.core.secrets.places import BY_PLACE, MARK, may_hold_placed, placed_secrets
 from treering.core.secrets.shapes import ESCAPE, SHAPES, Inner, Shape
+
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
+_MIN_REPEATED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +37,34 @@ class Redacted:
     findings: tuple[SecretFinding, ...] = ()
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str, repeated: Mapping[str, str] = NO_VALUES) -> Redacted:
     """Replace each secret in `text` by `[redacted:kind]`, without changing line numbers.
 
-    Redacting the result again changes nothing.
+    `repeated`: secrets of other texts (`repeatable_secrets`), which are replaced wherever they occur. Redacting the
+    result again changes nothing.
     """
-    if not (may_hold_placed(text) or may_hold_shaped(text)):
+    if not (may_hold_placed(text) or may_hold_shaped(text) or any(value in text for value in repeated)):
         return Redacted(text)
     findings: list[SecretFinding] = []
     # Removing a secret can create a word boundary at which another pattern matches.
-    while spans := _merged(sorted(_spans(text))):
+    while spans := _merged(sorted(_spans(text, repeated))):
         findings.extend(_findings(text, spans))
         text = _without(text, spans)
     return Redacted(text, tuple(sorted(findings, key=lambda finding: (finding.line, finding.kind))))
+
+
+def repeatable_secrets(texts: Iterable[str]) -> dict[str, str]:
+    """Return the kinds of the secrets that only their place shows, by value: elsewhere no pattern recognizes them.
+
+    Short ones and words without a digit are left out, because a text may contain them for other reasons.
+    """
+    return {
+        value: kind
+        for text in texts
+        if may_hold_placed(text)
+        for start, end, kind in placed_secrets(text)
+        if kind in BY_PLACE and len(value := text[start:end]) >= _MIN_REPEATED and not value.isalpha()
+    }
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +74,10 @@ class _Span:
     kind: str
 
 
-def _spans(text: str) -> Iterator[_Span]:
+def _spans(text: str, repeated: Mapping[str, str]) -> Iterator[_Span]:
+    for value, kind in repeated.items():
+        for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text) if value in text else ():
+            yield _Span(*match.span(), kind)
     for start, end, kind in chain(shaped_secrets(text), placed_secrets(text)):
         yield _Span(start, end, kind)
 

@@ -42,6 +42,14 @@ _PLACEHOLDER = re.compile(
 _FILLED = re.compile(
     r"[xX]{4,}|\*{3,}|\.{3,}|0{6,}|1234567|abcdef|[<>{}]|(?i:example|placeholder|changeme|dummy|sample|redact|replace|your[_\-])"
 )
+_TERM = re.compile(
+    r"(?<![a-z])(?:sha|md|base|utf|aes|pbkdf|rsa|iso|argon|oauth|http|ipv|rfc|pkcs|tls|ntlmv?)[\-_]?\d"
+    r"|\d[\-_]?(?:bits?|bytes?|chars?|characters?|digits?|days?|times?)(?![a-z])"
+    r"|(?:encoded|hashed|encrypted|derived|based|compatible|only|long|protected)\Z",
+    re.IGNORECASE,
+)
+"""Terms with digits that describe a password, such as `SHA256-hashed`."""
+_PHRASE = re.compile(r"(?=.*\d\d)[a-z0-9]+(?:[^a-z0-9][a-z0-9]+)+")
 _JOINS = frozenset("_-")
 ESCAPE = r"\\[nrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}"
 """Escapes of characters in strings, JSON and URLs; the escaped character is part of no key."""
@@ -68,6 +76,20 @@ def is_chosen(value: str) -> bool:
     if _ADDRESS.match(value) or _NAME.fullmatch(value) or _WORDS_AND_NUMBERS.fullmatch(value):
         return False
     return bool(_SPECIAL.search(value)) or not _is_named(value)
+
+
+def is_stated(value: str) -> bool:
+    """Return whether a value that a sentence calls a password looks like one: letters with digits or inner signs.
+
+    It may consist of words, such as `Wombat-Quartz-5521`.
+    """
+    if len(set(value)) < _MIN_DISTINCT or _FILLED.search(value) or _ADDRESS.match(value) or _TERM.search(value):
+        return False
+    if not _LETTER.search(value):
+        return False
+    if value.lower() == value:
+        return bool(_PHRASE.fullmatch(value))
+    return bool(_DIGIT.search(value)) or (value.upper() != value and bool(_SPECIAL.search(value[:-1])))
 
 
 def is_drawn(token: str) -> bool:

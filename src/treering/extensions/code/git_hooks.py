@@ -72,6 +72,13 @@ def hooks_to_offer(place: Path) -> Iterator[str]:
             )
 
 
+def are_installed(place: Path) -> bool:
+    """Return whether hooks of the repository at a place call Treering; not without a repository."""
+    with suppress(TreeringError):
+        return any(hook.state in OURS for hook in hooks_of(_work_tree(place)[0]))
+    return False
+
+
 def sharing_notes(remote: str) -> tuple[str, ...]:
     """Return sentences that explain sharing over `remote`."""
     return (

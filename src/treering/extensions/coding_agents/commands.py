@@ -125,6 +125,8 @@ def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False)
         line(f"{agent.title} is no longer connected."),
         *(line(f"{one.file}: {one.how}", indent=2) for one in undone),
     ]
+    if not of_user and git_hooks.are_installed(settings.folder):
+        lines.append(line("The git hooks of this repository remain. To remove them: treering hook uninstall"))
     answer(Access(as_json=as_json), facts, lines)
 
 

@@ -283,7 +283,7 @@ def delete(
             space.perform(operations.SHOW, within, {"id": identity}, {"memories": 0, "messages": 0})
         confirm_destroying(operation, counted_things(len(set(positions)), "message"), sure=yes)
         report = space.perform(operation, within, {"id": identity, "positions": tuple(positions)})
-        answer(access, report, rendering.render_deleted(report.report))
+        answer(access, report, rendering.render_deleted(report.report, space.engine.ledger))
         embed_later(space, writing)
     if report.report.receipt and not report.report.receipt.clean:
         raise Exit(1)

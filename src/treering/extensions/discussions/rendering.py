@@ -14,6 +14,7 @@ from treering.extensions.discussions.operations import Discussions, FoundIn
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.wilmer import ImportedFile
+from treering.ports.ledger import Ledger
 from treering.retrieval import limits
 from treering.retrieval.search.lines import LineQuery, lines_as_text, shown_lines
 from treering.retrieval.search.packing import titled
@@ -150,14 +151,14 @@ def _imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
             yield line(f"{path} contains nothing to store.")
 
 
-def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
+def render_deleted(deleted: DeletedMessages, ledger: Ledger) -> Iterator[IndentedLine]:
     """Show the result of deleting messages."""
     where = ", ".join(map(str, deleted.positions))
     withdrawn = counted_things(len(deleted.withdrawn), "memory or version", "memories or versions")
     yield line((f"Deleted {where}", "bold"), f"; {withdrawn} derived from it withdrawn.")
     if deleted.receipt:
         yield line("Its versions are erased, those of messages indexed with it, and memories made of them:")
-        yield from render_erasure(deleted.receipt)
+        yield from render_erasure(deleted.receipt, ledger)
     if deleted.lost_edits:
         lost = counted_things(deleted.lost_edits, "line")
         yield line(("Lost", "bold"), f": {lost} that you added to the state document, because of erased words.")

@@ -248,7 +248,9 @@ def _render_candidates(candidates: UnconfirmedKnowledge, first: int) -> Iterator
     if len(stated) > _MAX_PER_OUTCOME:
         yield line(f"and {len(stated) - _MAX_PER_OUTCOME} more", indent=2)
     if stated:
-        yield line(f"Show all of a statement with: treering show {first}")
+        yield line(
+            f"Show all of a statement with: treering show {first}. Dismiss it with: treering review reject {first}"
+        )
     if read:
         names = [f"{label(title_of(one))} {short_id(one.id)}" for one in read[: -_MAX_NAMES - 1 : -1]]
         more = f"; and {len(read) - _MAX_NAMES} more" if len(read) > _MAX_NAMES else ""
@@ -256,17 +258,18 @@ def _render_candidates(candidates: UnconfirmedKnowledge, first: int) -> Iterator
         yield line(f"{count} to confirm with {_PROMOTE}: {'; '.join(names)}{more}.")
 
 
-def render_erasure(receipt: "ErasureReceipt") -> Iterator[IndentedLine]:
-    """Show the erased objects, the results of the probes, and copies out of reach."""
+def render_erasure(receipt: "ErasureReceipt", ledger: Ledger) -> Iterator[IndentedLine]:
+    """Show the erased objects, the results of the probes, and copies in and out of reach."""
     is_short = len(receipt.ids) <= _MAX_ERASED_IDS
     erased = ", ".join(receipt.ids) if is_short else f"{len(receipt.ids)} objects"
     yield line((f"Erased {erased}", "bold"), f"  audit {receipt.sequence}")
     for probe in receipt.probes:
         result = "nothing left" if not probe.found else f"{probe.found} FOUND"
         yield line((f"{probe.name}: {result}", "red" if probe.found else ""), indent=2)
-    yield from render_drift(None, receipt.staled, ())
-    if receipt.repeated_in:
-        yield line(("The same words are also in: ", "yellow"), ", ".join(receipt.repeated_in))
+    yield from render_drift(ledger, receipt.staled, ())
+    for head in ledger.heads(receipt.repeated_in).values():
+        erase = f". Erase it, too: treering erase {head.id}"
+        yield line(("The same words are also in: ", "yellow"), label(head.title), erase)
     if receipt.remaining:
         yield line(("Erased, but not overwritten yet:", "yellow"))
         yield from (line(f"- {what}", indent=2) for what in receipt.remaining)

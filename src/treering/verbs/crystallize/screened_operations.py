@@ -8,7 +8,7 @@ from treering.core.errors import NotFound
 from treering.core.evidence import Segment, segment_hash
 from treering.core.objects import Source
 from treering.core.patch import Create, Operation, Update
-from treering.core.screening import RecentDigests, Screened, screened
+from treering.core.screening import RecentDigests, Screened, repeatable_secrets, screened
 from treering.ports.ledger import Ledger
 
 _CLEAN = RecentDigests(most=8_192)
@@ -64,7 +64,8 @@ def _screened_segments(parts: Sequence[Segment], identity: str, ledger: Ledger) 
         for key in unknown:
             _CLEAN.add(key)
         return Screened(tuple(parts))
-    touched = [screened(part, place="segments") for part in parts]
+    repeated = repeatable_secrets(part.excerpt for part in parts)
+    touched = [screened(part, place="segments", repeated=repeated) for part in parts]
     salt = ledger.get(identity).salt
     done = [
         Screened(part) if _is_stored(part, identity, ledger) else Screened(_with_hash(one.value, salt), one.secrets)

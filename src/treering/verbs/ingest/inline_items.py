@@ -11,7 +11,7 @@ from treering.core.characters import well_formed
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
 from treering.core.patch import FIELDS, shortened
-from treering.core.screening import instruction_flags, screened
+from treering.core.screening import instruction_flags, repeatable_secrets, screened
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.format import Segmenter
 from treering.verbs.envelope import Value
@@ -124,7 +124,9 @@ class _Cleaned:
     @classmethod
     def of(cls, item: InlineItem, redact_secrets: bool) -> "_Cleaned":
         item = item.model_copy(update={"messages": tuple(map(without_thoughts, item.messages))})
-        parts = [cleaned(text, redact_secrets=redact_secrets) for text in _texts(item)]
+        texts = _texts(item)
+        repeated = repeatable_secrets([*texts, item.title]) if redact_secrets else {}
+        parts = [cleaned(text, redact_secrets=redact_secrets, repeated=repeated) for text in texts]
         recalled = sum(part.recalled for part in parts)
         warnings = [recalled_warning(recalled)] if recalled else []
         warnings += [_redacted(secret, turn) for turn, part in enumerate(parts) for secret in part.secrets]
@@ -135,9 +137,9 @@ class _Cleaned:
         item = item.model_copy(update={"text": parts[0].text, "messages": messages})
         if not redact_secrets:
             return cls(item, recalled, warnings)
-        harmless = tuple(triple for triple in item.triples if not screened(triple).secrets)
+        harmless = tuple(triple for triple in item.triples if not screened(triple, repeated=repeated).secrets)
         # The text was already screened; messages are screened together with their names.
-        screened_item = screened(item.model_copy(update={"triples": harmless, "text": ""}))
+        screened_item = screened(item.model_copy(update={"triples": harmless, "text": ""}), repeated=repeated)
         whole = screened_item.value.model_copy(update={"text": item.text})
         return cls(whole, recalled, [*warnings, *screened_item.warnings])
 

@@ -1,10 +1,11 @@
 """Messages of a conversation as segments: one per turn, and several for a long one."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -89,12 +90,12 @@ class Cleaned:
     """Kind and line of each redacted secret."""
 
 
-def cleaned(text: str, *, redact_secrets: bool = True) -> Cleaned:
-    """Remove recalled text and secrets from a text."""
+def cleaned(text: str, *, redact_secrets: bool = True, repeated: Mapping[str, str] = MappingProxyType({})) -> Cleaned:
+    """Remove recalled text and secrets from a text; `repeated` as in `core.screening.redact`."""
     left, recalled = without_recalled(text)
     if not redact_secrets:
         return Cleaned(left, recalled)
-    result = redact(left)
+    result = redact(left, repeated)
     secrets = tuple(f"{secret.kind}, line {secret.line}" for secret in result.findings)
     return Cleaned(result.text, recalled, secrets)
 

@@ -12,6 +12,7 @@ from treering.core.evidence import Segment, Turn
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
 from treering.core.writing.draft import Erased
+from treering.core.writing.made_from import made_from
 from treering.ports.passages import Reach
 from treering.registry import brought
 from treering.retrieval.index.passages import passages_of
@@ -76,6 +77,8 @@ def erase(
 ) -> ErasureReceipt:
     """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
+    Knowledge that rules or a model made from them alone is erased, too (`core.writing.made_from`).
+
     `is_meant`: the segments of sources to remember as erased; the others are stored in another source, with the same
     origin, which is therefore no repetition, nor a copy out of reach. By default, all segments. Raises
     `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` if the channel may not erase; nothing was
@@ -84,6 +87,7 @@ def erase(
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
         raise InvalidInput("No object ids to erase were given.", hint="Give object ids, such as src:01k….")
+    named += made_from(named, engine.ledger.dependents, engine.ledger.get)
     patch = _patch_erasing(engine, named, reason)
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]

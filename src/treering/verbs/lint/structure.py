@@ -1,6 +1,7 @@
 """Rules about form: references, evidence, states, secrets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from treering.core.characters import named
 from treering.core.counting import counted_things
@@ -19,8 +20,9 @@ from treering.verbs.lint.survey import EVERY_TYPE, ObjectRule, Problem, Rule, Sp
 
 
 def dangling_references(item: Object, seen: Survey) -> Iterator[Problem]:
-    """Report references and links to missing objects."""
-    missing = [ref for ref in references_of(item) if not seen.exists(ref)]
+    """Report references and links to missing objects; the rule `stale` reports the lost evidence of stale knowledge."""
+    settled = {ref.source_id for ref in item.evidence_refs} if _is_withdrawn(item) else set()
+    missing = [ref for ref in references_of(item) if ref not in settled and not seen.exists(ref)]
     if missing:
         changes = {
             name: tuple(ref for ref in getattr(item, name) if ref not in missing)
@@ -43,6 +45,10 @@ def dangling_references(item: Object, seen: Survey) -> Iterator[Problem]:
                 fix=(RemoveLink(link=link),),
                 fix_summary="Remove the link.",
             )
+
+
+def _is_withdrawn(item: Object) -> TypeGuard[Knowledge]:
+    return isinstance(item, Knowledge) and not is_current(item)
 
 
 def missing_evidence(item: Knowledge, seen: Survey) -> Iterator[Problem]:

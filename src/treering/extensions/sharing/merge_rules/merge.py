@@ -19,6 +19,7 @@ from treering.core.policy import ALL_CHANNELS, Policy
 from treering.core.writing.draft import Draft, Linked, Put, Unlinked, View, effect_of
 from treering.core.writing.integrity import COPY, GAVE_WAY, copies_of
 from treering.core.writing.journal import MERGE, MERGED
+from treering.core.writing.made_from import made_from
 from treering.core.writing.transaction import Session, carry_out, event_ids, policy_in_force, time_in
 from treering.extensions.sharing.ledger_parts import CopiedEvent, LedgerPart, Outcomes, append, keep_outcomes
 from treering.extensions.sharing.merge_rules.entries import (
@@ -144,6 +145,7 @@ def _erase(session: Session, incoming: Incoming) -> tuple[tuple[str, ...], froze
     before = Draft(view=session.view, policy=policy_in_force(session), now=time_in(session), patch_id="")
     for item in list(here.values()):
         erasable |= {one.id: one for one in copies_of(item, before) if one.status in GAVE_WAY}
+    erasable |= {one.id: one for one in made_from(erasable.values(), session.view.dependents, session.view.get)}
     related = {one for item in erasable.values() for one in _related(item, session.view)}
     related |= {one for item in erasable.values() for one in _dependent(item.id, session.view)}
     first = next(entry for entry in gone if entry.target in here)

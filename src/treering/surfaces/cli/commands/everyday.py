@@ -11,7 +11,7 @@ from treering.core.characters import one_line
 from treering.core.errors import InvalidInput
 from treering.facades import LazyModule
 from treering.surfaces.cli import completing
-from treering.surfaces.cli.commands.reviews import revert_in
+from treering.surfaces.cli.commands.reviews import candidate_of_several, dismiss_in, revert_in
 from treering.surfaces.cli.commands.verbs import ingest, query
 from treering.surfaces.cli.flags import (
     Access,
@@ -293,7 +293,11 @@ def undo(
 
     with opened(access, writing) as space:
         last = "" if item else everyday.last_patch(space.engine.ledger, space.engine.author.actor).id
-        revert_in(space, last or patch_named(space.engine, item), "undo", access, writing)
+        patch = last or patch_named(space.engine, item)
+        if item and (candidate := candidate_of_several(space, item, patch)):
+            dismiss_in(space, candidate, "undo", access)
+            return
+        revert_in(space, patch, "undo", access, writing)
 
 
 def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit, Option, Typer
 
 from treering.core.characters import label
-from treering.core.errors import NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.facades import LazyModule
 from treering.surfaces.cli.flags import Access, WriteFlags, add_commands, add_group
 from treering.surfaces.cli.printing import line
@@ -15,6 +15,7 @@ from treering.surfaces.cli.session import answer, confirm_destroying, embed_late
 from treering.system.settings import Settings
 
 if TYPE_CHECKING:
+    from treering.core.objects import Knowledge
     from treering.surfaces.cli import receipts, rendering_changes
     from treering.surfaces.python.space import Space
     from treering.verbs import naming, short_ids
@@ -25,6 +26,7 @@ else:
     short_ids = LazyModule("treering.verbs.short_ids")
 
 Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
+PatchOrCandidate = Annotated[str, Argument(metavar="PATCH|ID|N", help="A patch, or a candidate of `review list`.")]
 Reason = Annotated[str, Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 
@@ -74,13 +76,42 @@ def apply(
         embed_later(space, writing)
 
 
-def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
-    """Reject a waiting patch."""
+def reject(patch: PatchOrCandidate, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
+    """Reject a waiting patch, or dismiss a candidate."""
     with opened(access, writing) as space:
+        if candidate := _candidate(space, patch):
+            dismiss_in(space, candidate, reason, access)
+            return
         patch = naming.patch_named(space.engine, patch)
         titles = receipts.titles_of_patch(space.engine.ledger, space.engine.ledger.patch(patch))
         record = space.reject(patch, reason)
     answer(access, record, [line(("Rejected: ", "bold"), titles)])
+
+
+def dismiss_in(space: "Space", candidate: "Knowledge", reason: str, access: Access) -> None:
+    """Archive a candidate of an open space and print its title."""
+    given = {"id": candidate.id, "status": "archived"}
+    report = space.crystallize("knowledge", input=given, options={"reason": reason or "dismissed"})
+    restore = f". To restore it: treering crystallize {short_ids.short_id(candidate.id)} --status active"
+    answer(access, report, [line(("Dismissed: ", "bold"), label(candidate.title), restore)])
+
+
+def _candidate(space: "Space", text: str) -> "Knowledge | None":
+    """Return the candidate that an id or a number of the last list names, if it does."""
+    from treering.core.objects import Knowledge
+
+    with suppress(NotFound, InvalidInput):
+        item = space.engine.ledger.get(naming.place_given(space.engine, text)[0])
+        return item if isinstance(item, Knowledge) and item.status == "candidate" else None
+    return None
+
+
+def candidate_of_several(space: "Space", text: str, patch: str) -> "Knowledge | None":
+    """Return the candidate that a text names if its patch recorded others, too, which reverting would undo."""
+    candidate = _candidate(space, text)
+    events = space.engine.ledger.patch(patch).effects if candidate else ()
+    recorded = {event.target for event in events if event.target.startswith("know:")}
+    return candidate if len(recorded) > 1 else None
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
@@ -97,7 +128,7 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 
 def erase(
-    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Objects: ids, paths or numbers of hits.")],
+    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Ids, also of discussions; paths; numbers of hits.")],
     writing: WriteFlags,
     access: Access,
     reason: Reason = "",
@@ -105,33 +136,44 @@ def erase(
 ) -> None:
     """Erase objects permanently, everywhere, and prove it.
 
-    Of a hit in a discussion, only the message is erased. This cannot be undone.
-    The audit log retains the fact and hashes.
+    Of a hit in a discussion, only the message is erased; of a discussion, everything
+    that was made from it, too. This cannot be undone. The audit log retains the fact
+    and hashes.
     """
     from treering.verbs.lint.erasure import ERASE, ErasureTarget
 
     with opened(access, writing) as space:
-        named = [identity for one in ids for identity in _chats_of(space, one) or (_id_to_erase(space, one),)]
+        named = [identity for one in ids for identity in _conversations(space, one) or (_id_to_erase(space, one),)]
         targets = dict.fromkeys(str(ErasureTarget.of(space.engine, one)) for one in named)
         confirm_destroying(ERASE, "; ".join(targets), sure=yes)
         receipt = space.erase(named, reason)
-    answer(access, receipt, rendering_changes.render_erasure(receipt))
+        answer(access, receipt, rendering_changes.render_erasure(receipt, space.engine.ledger))
     if not receipt.clean:
         raise Exit(1)
 
 
-def _chats_of(space: "Space", path: str) -> list[str]:
-    """Return the conversations that were read from an export with this path."""
+def _conversations(space: "Space", name: str) -> list[str]:
+    """Return the sources of the discussion with this id, or of an export with this path.
+
+    Raises `InvalidInput` if discussions of several owners have this id.
+    """
     from treering.core.filters import And, Compare
     from treering.ports.ledger import Selection
 
-    if not Path(path).suffix:
-        return []
-    where = And(
-        (Compare("kind", "eq", "conversation"), Compare("origin", "prefix", f"file:{Path(path).resolve().as_posix()}#"))
-    )
-    found = space.engine.ledger.select(Selection(descend=True, types=("source",), where=where))
-    return [source.id for source in found]
+    if name.isdecimal():
+        return []  # the number of a hit
+    origins = [f"discussion:{name}#", *([f"file:{Path(name).resolve().as_posix()}#"] if Path(name).suffix else [])]
+    for origin in origins:
+        where = And((Compare("kind", "eq", "conversation"), Compare("origin", "prefix", origin)))
+        found = [*space.engine.ledger.select(Selection(descend=True, types=("source",), where=where))]
+        scopes = sorted({source.scope for source in found})
+        if origin.startswith("discussion:") and len(scopes) > 1:
+            ids = ", ".join(source.id for source in found)
+            hint = f"Give the ids of the one to erase: {ids}."
+            raise InvalidInput(f"{label(name)} is a discussion in {' and '.join(scopes)}.", hint=hint)
+        if found:
+            return [source.id for source in found]
+    return []
 
 
 def _id_to_erase(space: "Space", text: str) -> str:
