@@ -183,9 +183,9 @@ _MAX_GOVERNING = 5
 _WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 
-def _mend(one: CheckFinding) -> str:
+def _mend(one: CheckFinding, quoted: Callable[[str], str] = str) -> str:
     """Return the command of a finding with a label for its purpose."""
-    return f"{'See' if one.mend.startswith('treering show') else 'Fix'}: {one.mend}"
+    return f"{'See' if one.mend.startswith('treering show') else 'Fix'}: {quoted(one.mend)}"
 
 
 def as_text(report: CheckReport) -> str:
@@ -231,7 +231,7 @@ def as_markdown(report: CheckReport) -> str:
         lines += [f"**{title}**", ""] if findings else []
         for one in findings:
             place = f" in {_code(f'{one.path}:{one.line}')}" if one.path else ""
-            mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
+            mend = f" {_mend(one, _code)}" if one.mend and level != "note" else ""
             lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
         lines += [""] if findings else []
     lines += [_ADVICE, ""] if any(map(_may_be_confirmed, report.findings)) else []
