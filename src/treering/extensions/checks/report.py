@@ -248,7 +248,19 @@ def _summary(report: CheckReport) -> str:
     counts = Counter(one.level for one in report.findings)
     counted = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
     files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
-    return f"{files}; {counted or 'no recorded knowledge is affected'}."
+    return f"{files}; {counted}." if counted else f"{files}; {_nothing_affected(report)}"
+
+
+def _nothing_affected(report: CheckReport) -> str:
+    """Return what was compared without a finding; without a space that is at most the repository's own records."""
+    if not report.beliefs:
+        nothing = "nothing is recorded here, so nothing was compared."
+    else:
+        nothing = f"no {'recorded knowledge' if report.space else 'record of the repository'} is affected."
+    return nothing if report.space else f"{nothing} {_NO_MEMORY}"
+
+
+_NO_MEMORY = "No memory was compared; to fetch the memory of your team: treering sync --fetch"
 
 
 _COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}
