@@ -68,7 +68,7 @@ def test_rule_for_a_named_place_governs_no_other_file(shop):
 
 
 def test_broken_rule_of_a_space_is_shown_not_fixed(shop):
-    shop.run("init", "--no-embedding")
+    shop.run("init")
     shop.run("rule", "Never use os.system in src")
     shop.commit({"src/app.py": "os.system('a')\n"})
     assert (
