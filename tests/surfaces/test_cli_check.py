@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -724,6 +725,37 @@ def test_the_job_for_gitlab_keeps_its_report_and_fails_by_the_policy(shop):
     assert script(shop, "\n".join(job["script"]), **given).returncode == 1
     kept = json.loads((shop.folder / job["artifacts"]["reports"]["codequality"]).read_text())
     assert [one["check_name"] for one in kept] == ["treering/stale-decision"]
+
+
+def test_jobs_fetch_the_memory_of_the_team_first(shop):
+    shop.run("init")
+    git(shop, "checkout", "-q", "main")
+    shop.run("add", ".")
+    shop.run("decide", "A quote is fetched three times", "--because", "src/acme/fetch.py:5")
+    remote = shop.folder.parent / "remote.git"
+    git(shop, "clone", "-q", "--bare", str(shop.folder), str(remote))
+    git(shop, "remote", "add", "origin", str(remote))
+    assert shop.run("sync").code == 0
+    clone = shop.folder.parent / "clone"
+    git(shop, "clone", "-q", "--branch", "main", str(remote), str(clone))
+    shop.monkeypatch.chdir(clone)
+    (clone / "src/acme/fetch.py").write_text(FETCH.replace("LIMIT = 3", "LIMIT = 5"))
+    assert "No memory was compared; to fetch the memory of your team" in shop.run("check", "--worktree").out
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    (fetching,) = [one for one in steps if "sync --fetch" in one["run"]]
+    assert steps.index(fetching) < len(steps) - 1
+    given = {"SPACE": "", "SERVER": "https://example.org", "TOKEN": "secret"}
+    assert script(replace(shop, folder=clone), fetching["run"], **given).returncode == 0
+    assert "stale-decision: A quote is fetched three times" in shop.run("check", "--worktree").out
+    job = yaml.safe_load((ROOT / "deploy/gitlab-check.yml").read_text())["treering-check"]
+    assert job["before_script"][-1].startswith("treering sync --fetch ||")
+
+
+def test_check_without_anything_recorded_reports_that_nothing_was_compared(stage):
+    stage.commit({"a.py": "a = 1\n"})
+    stage.commit({"a.py": "a = 2\n"})
+    out = stage.run("check", "--base", "HEAD~1").out
+    assert "; nothing is recorded here, so nothing was compared. No memory was compared" in out
 
 
 def test_the_hooks_of_pre_commit_refuse_what_the_policy_refuses(shop):

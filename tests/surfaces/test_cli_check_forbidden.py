@@ -67,6 +67,16 @@ def test_rule_for_a_named_place_governs_no_other_file(shop):
     assert "governs" not in out
 
 
+def test_broken_rule_of_a_space_is_shown_not_fixed(shop):
+    shop.run("init")
+    shop.run("rule", "Never use os.system in src")
+    shop.commit({"src/app.py": "os.system('a')\n"})
+    assert (
+        " See: `treering show 'Never use os.system in src'`"
+        in shop.run("check", "--base", "HEAD~1", "--format", "markdown").out
+    )
+
+
 def test_check_lists_three_breaches_of_a_rule_in_a_file(shop):
     moved = {"src/old.py": "", "src/new.py": "print(1)\n"}
     shop.commit(moved | {"src/app.py": "".join(f"print({at})\n" for at in range(2, 7))})
@@ -99,6 +109,18 @@ def test_broken_rule_can_fail_the_check(shop):
         ("The use of eval is not allowed in src", "eval(a)", "src/a.py"),
         ("Do not use std::process::exit outside main.rs", "std::process::exit(1)", "src/a.rs"),
         ("You must not use typing.Optional.", "from typing import Any, Optional", "src/a.py"),
+        ("Never use Buffer in src/utils", "export const a = Buffer.from('x')", "src/utils/html.ts"),
+        ("Never use Buffer in src/utils", "const a = new Buffer", "src/utils/html.ts"),
+        ("Never use Buffer in src/utils", "const f = (a: Buffer): void => {}", "src/utils/html.ts"),
+        ("Never use Buffer in src/utils", "const a = new globalThis.Buffer(1)", "src/utils/html.ts"),
+        ("Never use Instant in src", "    let a = Instant::now();", "src/a.rs"),
+        ("Never use console.log in src", "globalThis.console.log('1')", "src/a.ts"),
+        ("Never use console.log in src", "window?.console?.log('1')", "src/a.ts"),
+        ("Never use print()", "builtins.print(1)", "src/a.py"),
+        ("Never import node:fs in src/router", "import { readFileSync } from 'node:fs'", "src/router/a.ts"),
+        ("No node:fs in src/router", "import a from 'node:fs/promises'", "src/router/a.ts"),
+        ("Never import @hono/node-server", "import { serve } from '@hono/node-server'", "src/a.ts"),
+        ("Use lodash-es instead of lodash/fp", "import fp from 'lodash/fp'", "src/a.ts"),
     ],
 )
 def test_line_with_a_forbidden_name_is_found(rule, line, path):
@@ -119,6 +141,14 @@ def test_line_with_a_forbidden_name_is_found(rule, line, path):
         ("Never use fmt.Println", "func a() { /* fmt.Println in a comment */ }", "a.go"),
         ("Never use print()", "a = '#' + b  # not print(a)", "src/a.py"),
         ("Don't use mocks in tests.", "mocks = 3", "tests/test_a.py"),
+        ("Never import node:fs in src/router", "import p from 'node:path'", "src/router/a.ts"),
+        ("Never import node:fs in src/router", "import { Buffer } from 'node:buffer'", "src/utils/html.ts"),
+        ("Never import node:fs in src/router", "import a from 'node:fs'", "src/utils/html.ts"),
+        ("Never use console.log", "my.console.log(1)", "src/a.ts"),
+        ("Never use Buffer", "throw new Error('Buffer is full')", "src/a.ts"),
+        ("Never use Buffer", "class Buffer {", "src/a.ts"),
+        ("Never use Buffer", "a.Buffer.from(1)", "src/a.ts"),
+        ("Never use requests in tests", "requests.append(1)", "tests/test_a.py"),
     ],
 )
 def test_line_without_the_forbidden_name_is_not_found(rule, line, path):

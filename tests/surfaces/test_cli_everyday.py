@@ -64,6 +64,13 @@ def test_recording_prints_one_line(acme, arguments, receipt):
     assert printed(acme, *arguments) == f"{receipt} Undo with: treering undo\n"
 
 
+def test_evidence_without_words_gives_a_warning(acme):
+    (acme.folder / "a.ts").write_text("function a() {\n  return 1\n}\n")
+    done = acme.done("decide", "Retries are bounded", "--because", "a.ts:3")
+    assert 'warning: The evidence a.ts:3 contains no words: "}".' in done.out
+    assert "warning" not in acme.done("decide", "Answers are one", "--because", "a.ts:2-3").out
+
+
 @pytest.mark.parametrize(
     ("text", "checked"),
     [

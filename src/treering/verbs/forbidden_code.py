@@ -1,7 +1,8 @@
 """The code that a rule forbids by name: `Never use eval()`, `Use httpx instead of requests in tests`.
 
 Only rules with a name that a line of code can contain are read, and only without conditions other than a place. A name
-that is a plain word counts as an import or a call, because code contains such words for other reasons.
+that is a plain word counts as an import or a call, because code contains such words for other reasons; a capitalized
+one, such as a class, also as the owner of a member and as a type.
 """
 
 import re
@@ -16,7 +17,7 @@ from treering.verbs.query.branch_work import applies_to
 from treering.verbs.rule_places import TESTS, is_in
 
 _CODE = r"`(?P<code>[^`\n]{2,80})`"
-_BARE = r"(?P<bare>(?>[A-Za-z_][\w-]*(?:(?:\.|::)\w+)*(?:!|\(\))?))"
+_BARE = r"(?P<bare>(?>@?[A-Za-z_][\w-]*(?:(?:\.|::?|/)\w[\w-]*)*(?:!|\(\))?))"
 _NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_BARE})"
 _PLACE = (
     r"(?: (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
@@ -45,13 +46,15 @@ _REPLACED = re.compile(
     rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|import|call)) [^,;:]{{2,80}}? "
     rf"(?:instead of|in place of|rather than|over) {_NAME}{_END}"
 )
-_ONLY_CODE = re.compile(r"\w(?:\.|::)\w|\(\)$|!$")
+_ONLY_CODE = re.compile(r"\w(?:\.|::?)\w|\(\)$|!$|^@")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")
 """Code that is not a test, whatever its path."""
 _HASH_FAMILIES = frozenset({"py", "rb", "sh"})
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _PART = re.compile(r"\w+")
+_START = r"(?:(?<![\w.])|(?<=\bglobalThis\.)|(?<=\bwindow\.)|(?<=\bglobal\.)|(?<=\bbuiltins\.))"
+"""The start of a name that is no member of something else than the global object."""
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*include)|//|/?\*|--|;|>>>|\.\.\. )")
 _TEXT = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
 _HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
@@ -98,6 +101,7 @@ class Forbidden:
         if (self.inside and not _is_in(self.inside, path)) or (self.outside and _is_in(self.outside, path)):
             return []
         text = (_HASHED if file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
+        text = text.replace("?.", ".")
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
         return [at for at, line in enumerate(lines, 1) if self.pattern.search(line) and not _COMMENT.match(line)]
@@ -146,10 +150,18 @@ def _pattern(name: str) -> re.Pattern[str]:
     if _WORD.fullmatch(plain) and plain[1:].islower():
         start = r"(?i:^\s*(?:from|import|use|#include)\b[^=(]*?[\s\"'<]|require\(['\"])"
         imported = rf"{start}(?i:{escaped})(?![\w-])"
-        called = rf"(?<!def )(?<!fn )(?<!func )(?<!function )(?<![\w.]){escaped}!?\("
-        return re.compile(called if name.endswith("()") else rf"{imported}|{called}")
+        called = rf"(?<!def )(?<!fn )(?<!func )(?<!function ){_START}{escaped}!?\("
+        return re.compile(called if name.endswith("()") else "|".join((imported, called, *_uses_of_class(plain))))
     end = r"\(" if name.endswith("()") else r"(?!\w)" if plain[-1].isalnum() else ""
-    start = r"(?<![\w.])" if plain[0].isalnum() or plain[0] == "_" else ""
+    start = _START if plain[0].isalnum() or plain[0] == "_" else ""
     package, _, last = plain.rpartition(".")
     taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and end != r"\(" else ""
     return re.compile(f"{start}{escaped}{end}{taken}")
+
+
+def _uses_of_class(name: str) -> Iterator[str]:
+    """Yield patterns of the members, objects and types of a capitalized name; none for another one."""
+    if name[0].isupper():
+        yield rf"{_START}{name}(?:\.|::)\w"
+        yield rf"\b(?:new|instanceof|extends|implements) {_START}?{name}\b"
+        yield rf"(?:\w|[)\]])\??: {name}(?=\s*(?:[,)=;{{<|\[]|$))"

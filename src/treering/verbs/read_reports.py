@@ -10,17 +10,18 @@ from pydantic import Field
 from treering.core.counting import listed_up_to
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, is_within
+from treering.core.versions import branches_with
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.index.passages import is_shown, is_withheld
 from treering.retrieval.search.question import Question
-from treering.retrieval.text.typed_words import WordsKnown
+from treering.retrieval.text.typed_words import WordsKnown, unknown_among
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
 from treering.verbs.reading import ReadOptions, recorded_later
-from treering.verbs.scoped_ledger import whole
+from treering.verbs.scoped_ledger import on_all_branches, whole
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Retrieval
@@ -32,6 +33,8 @@ _MAX_ALTERED_SHOWN = 5
 _BEST_MATCHES = 50
 """The best matches, in and below a scope, whose scopes a read names if it left them out."""
 _MAX_SCOPES_NAMED = 3
+_MAX_TERMS_IN_TREE = 16
+"""Terms of a refused question that are looked for in the caller's tree."""
 _ALTERED_HINT = "The space's file was changed outside Treering: run lint audit at the scope /."
 
 
@@ -109,18 +112,26 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return empty
     if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):
         return Empty(reason="recorded_later", count=later, hint=recorded_later(call, reach.at))
+    words = question.typed.sought()
+    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
+    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    words_known = with_words_elsewhere(call, question, reach, WordsKnown.of(words, found.counts))
+    known = words_known.told()
+    if words_known.elsewhere:
+        return Empty(reason="known_but_empty", hint=known)
     withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
-    words = question.typed.sought()
-    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
-    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
-    known = WordsKnown.of(words, found.counts).told()
+    return _why_unknown(question, known, has_words=bool(found.counts))
+
+
+def _why_unknown(question: Question, known: str, *, has_words: bool) -> Empty:
+    """Return the reason of an empty answer in the index. `has_words`: whether it has a word of the question."""
     if question.lag.without and question.is_known:  # vectors may find it later
         hint = f"{known} Embedding is still running; try again later.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.without, hint=hint)
-    if found.counts:
+    if has_words:
         return Empty(reason="known_but_empty", hint=f"{known} No indexed text mentions that.".lstrip())
     if not question.lag.total:
         known = "No text is indexed yet."
@@ -149,6 +160,43 @@ def with_words_below(call: Call, question: Question, reach: Reach, words: WordsK
     (found,) = call.engine.index.text.search([TextRequest(replace(reach, descend=True), 0, counted=terms)])
     below = WordsKnown.of(sought, found.counts)
     return replace(words, unknown=below.unknown, below=below.known)
+
+
+def with_words_elsewhere(call: Call, question: Question, reach: Reach, words: WordsKnown) -> WordsKnown:
+    """Return the words of a question with those apart that occur only on other branches than the one of the read.
+
+    The index counts words on all branches.
+    """
+    if call.tree is None or reach.at is not None or not words.known:
+        return words
+    sought = {word: terms for word, terms in question.typed.sought().items() if word in words.known}
+    terms = tuple(dict.fromkeys(term for each in sought.values() for term in each))[:_MAX_TERMS_IN_TREE]
+    results = call.engine.index.text.search([TextRequest(reach, _BEST_MATCHES, words=(term,)) for term in terms])
+    keys = {term: tuple(hit.key for hit in found.words) for term, found in zip(terms, results, strict=True)}
+    (passages,) = call.engine.index.passages.read(
+        [PassageRequest(tuple({one for each in keys.values() for one in each}))]
+    )
+    places = {key: (head.object_id, head.part) for key, head in passages.heads.items()}
+    request = ObjectRequest(
+        heads=tuple({one for one, _ in places.values()}), segments=tuple({one for one in places.values() if one[1]})
+    )
+    (here,) = call.engine.ledger.read([request])
+    in_tree = {key for key, one in places.items() if (one in here.segments if one[1] else one[0] in here.heads)}
+    only_elsewhere = {
+        term for term, own in keys.items() if own and len(own) < _BEST_MATCHES and in_tree.isdisjoint(own)
+    }
+    moved = unknown_among(sought, {term for each in sought.values() for term in each} - only_elsewhere)
+    if not moved:
+        return words
+    (everywhere,) = on_all_branches(call.engine.ledger).read([request])
+    cited = [
+        (everywhere.heads[place[0]].fingerprint, everywhere.segments[place])
+        for term in sorted(only_elsewhere)
+        for place in (places[key] for key in keys[term] if key in places)
+        if place in everywhere.segments and place[0] in everywhere.heads
+    ]
+    known = tuple(word for word in words.known if word not in moved)
+    return replace(words, known=known, elsewhere=tuple(moved), branches=branches_with(cited) or ())
 
 
 def below_warning(call: Call, question: Question, reach: Reach) -> tuple[str, ...]:

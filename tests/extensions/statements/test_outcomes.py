@@ -19,6 +19,7 @@ from treering.extensions.statements.outcomes import Outcome, outcomes_of
         ("Okay, let's use SQLite for the queue.", "Use SQLite for the queue", ""),
         ("We'll go with plan B since the first one costs too much.", "Go with plan B", "the first one costs too much"),
         ("From now on every migration has a test.", "Every migration has a test", ""),
+        ("Decision: bodyLimit answers 413.", "bodyLimit answers 413", ""),
         ("Since the disk is slow, we decided to cache pages.", "Cache pages", "the disk is slow"),
         (
             "We agreed to keep retries out, because the server cannot know; callers repeat.",

@@ -183,9 +183,9 @@ _MAX_GOVERNING = 5
 _WORDS = {"error": "fails", "warning": "check", "note": "good to know"}
 
 
-def _mend(one: CheckFinding) -> str:
+def _mend(one: CheckFinding, quoted: Callable[[str], str] = str) -> str:
     """Return the command of a finding with a label for its purpose."""
-    return f"{'See' if one.mend.startswith('treering show') else 'Fix'}: {one.mend}"
+    return f"{'See' if one.mend.startswith('treering show') else 'Fix'}: {quoted(one.mend)}"
 
 
 def as_text(report: CheckReport) -> str:
@@ -231,7 +231,7 @@ def as_markdown(report: CheckReport) -> str:
         lines += [f"**{title}**", ""] if findings else []
         for one in findings:
             place = f" in {_code(f'{one.path}:{one.line}')}" if one.path else ""
-            mend = f" Fix: {_code(one.mend)}" if one.mend and level != "note" else ""
+            mend = f" {_mend(one, _code)}" if one.mend and level != "note" else ""
             lines.append(f"- {_code(one.rule)}{place}: **{_plain(one.title)}**. {_plain(one.reason)}{mend}")
         lines += [""] if findings else []
     lines += [_ADVICE, ""] if any(map(_may_be_confirmed, report.findings)) else []
@@ -248,7 +248,19 @@ def _summary(report: CheckReport) -> str:
     counts = Counter(one.level for one in report.findings)
     counted = ", ".join(f"{counts[level]} {word}" for level, word in _COUNTED.items() if counts[level])
     files = f"{counted_things(report.files, 'file')} changed since {report.base[:12]}"
-    return f"{files}; {counted or 'no recorded knowledge is affected'}."
+    return f"{files}; {counted}." if counted else f"{files}; {_nothing_affected(report)}"
+
+
+def _nothing_affected(report: CheckReport) -> str:
+    """Return what was compared without a finding; without a space that is at most the repository's own records."""
+    if not report.beliefs:
+        nothing = "nothing is recorded here, so nothing was compared."
+    else:
+        nothing = f"no {'recorded knowledge' if report.space else 'record of the repository'} is affected."
+    return nothing if report.space else f"{nothing} {_NO_MEMORY}"
+
+
+_NO_MEMORY = "No memory was compared; to fetch the memory of your team: treering sync --fetch"
 
 
 _COUNTED: Mapping[Level, str] = {"error": "to fix", "warning": "to check", "note": "good to know"}

@@ -86,9 +86,10 @@ def _decision(sentence: str, announced: re.Match[str]) -> Outcome:
 
 
 def _sentence_case(text: str) -> str:
-    """Return a text that begins with a capital letter, unless it begins with a name in code such as `app.run`."""
+    """Return a text that begins with a capital letter, unless it begins with a name in code: `app.run`, `bodyLimit`."""
     first = text.split(" ", 1)[0]
-    return text[:1].upper() + text[1:] if re.fullmatch(r"[^\W\d_]+(?:['’][^\W\d_]+)?[,;:]?", first) else text
+    is_word = first.islower() and re.fullmatch(r"[^\W\d_]+(?:['’][^\W\d_]+)?[,;:]?", first)
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 _MAX_CHARS = 400

@@ -94,7 +94,7 @@ def _summary(packed: Packed, conflicts: Sequence[ConflictNote], results: TaskRes
     if not results.answers:
         words = results.known.words
         closest = " The closest passages are listed below, without quotes." if packed.left_out else ""
-        if words.below:
+        if words.below or words.elsewhere:
             return f"{words.told()}{closest}"
         missing = listed(words.unknown) or "this: its words occur, but nowhere together"
         rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""

@@ -29,6 +29,10 @@ class WordsKnown:
     unknown: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     """The words that occur only in scopes below, if that was checked; otherwise these words are unknown."""
+    elsewhere: tuple[str, ...] = ()
+    """The words that occur only on other branches, if that was checked; otherwise these words are known."""
+    branches: tuple[str, ...] = ()
+    """The names of these branches."""
 
     @classmethod
     def of(cls, words: Mapping[str, tuple[str, ...]], counts: Iterable[str]) -> "WordsKnown":
@@ -41,8 +45,10 @@ class WordsKnown:
         """Return a message that lists them; empty if there are no words."""
         unknown = f"Not known here: {listed(self.unknown)}." if self.unknown else ""
         below = f"Known only in scopes below: {listed(self.below)}." if self.below else ""
+        names = f" ({', '.join(self.branches[:_SHOWN])})" if self.branches else ""
+        elsewhere = f"Known only on other branches{names}: {listed(self.elsewhere)}." if self.elsewhere else ""
         known = f"Known here: {listed(self.known)}." if self.known else ""
-        return " ".join(filter(None, (unknown, below, known)))
+        return " ".join(filter(None, (unknown, below, elsewhere, known)))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,10 +1,11 @@
 """Show, propose or apply a patch of a tool."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
 
+from treering.core.characters import label
 from treering.core.errors import Denied, Unavailable
 from treering.core.objects import Knowledge
 from treering.core.patch import Author, Create, Operation, Patch, PatchRecord, Receipt
@@ -100,12 +101,13 @@ def submit(
 ) -> WriteReport:
     """Show, propose or apply operations as one patch, by the options and the policy of the space.
 
-    Without operations the report is `unchanged`. Redactions are among its warnings.
+    Without operations the report is `unchanged`. Redactions and evidence without words are among its warnings.
     """
     if not operations:
         return WriteReport(verb=verb, mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
     made = _patch(call, operations, verb=verb, reason=options.reason)
-    patch, warnings, key = made.value, (*warnings, *made.warnings), kept_key(options.idempotency_key)
+    patch, key = made.value, kept_key(options.idempotency_key)
+    warnings = (*warnings, *made.warnings, *_without_words(evidence))
     ledger = call.engine.ledger
     outcome: Receipt | PatchRecord | None = None
     diff: tuple[ObjectChange, ...] = ()
@@ -133,6 +135,13 @@ def submit(
         evidence=tuple(one.model_copy(update={"quote": one.quote[:_MAX_QUOTED_CHARS]}) for one in evidence),
         candidates=_candidates(operations, receipt),
     )
+
+
+def _without_words(evidence: Iterable[ResolvedEvidence]) -> Iterator[str]:
+    """Yield a warning for each piece of evidence without a letter or digit, such as a line with only a bracket."""
+    for one in evidence:
+        if not any(map(str.isalnum, one.quote)):
+            yield f"The evidence {one.short_place} contains no words: {label(one.quote)}."
 
 
 def _candidates(operations: Sequence[Operation], receipt: Receipt | None) -> tuple[str, ...]:

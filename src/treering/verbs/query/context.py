@@ -54,6 +54,7 @@ from treering.verbs.read_reports import (
     why_empty,
     why_words_are_below,
     with_words_below,
+    with_words_elsewhere,
 )
 from treering.verbs.reading import Asked, SearchOptions, object_with_id, question_of, reach_of, reranking_of, zone_of
 from treering.verbs.shown_hits import Explanations
@@ -115,6 +116,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     )
     if not results.answers:
         words = with_words_below(call, question, reach, results.known.words)
+        words = with_words_elsewhere(call, question, reach, words)
         results = replace(results, known=replace(results.known, words=words))
     altered: Altered = dict(results.altered)
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))

@@ -46,6 +46,7 @@ from treering.verbs.read_reports import (
     understood_days,
     warnings_of,
     why_empty,
+    with_words_elsewhere,
 )
 from treering.verbs.reading import (
     Searched,
@@ -287,7 +288,7 @@ def _doubts(
     if found.unrelated:
         yield f"{ONLY_NEAREST} {why_empty(call, question, reach).hint}"
     elif not judged.answers:
-        yield f"{ONLY_NEAREST} {words.words.told()}".rstrip()
+        yield f"{ONLY_NEAREST} {with_words_elsewhere(call, question, reach, words.words).told()}".rstrip()
     elif gap := words.gap():
         yield gap
 
