@@ -17,10 +17,10 @@ from treering.extensions.statements.pairs import (
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.14
+LIKELY = 0.3
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-LIKELY_ANYWAY = 0.62
+LIKELY_ANYWAY = 0.7
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
@@ -37,7 +37,8 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
         about = before.id if before.is_stated and before.things else None
         topics, attributes = new.topics | before.topics, new.attributes | before.attributes
         inherited = before.topics - new.topics
-        return replace(new, topics=topics, attributes=attributes, inherited=inherited, about=about)
+        names = new.names | before.names
+        return replace(new, topics=topics, attributes=attributes, inherited=inherited, names=names, about=about)
     is_question = before.force == "asked" and before.author != new.author and before.message == new.message - 1
     if not is_question or not new.begins or not ("answers" in new.cues or len(new.topics) <= 1):
         return new
@@ -46,7 +47,10 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
     if any(not keys.isdisjoint(before.keys.get(kind, ())) for kind, keys in new.keys.items()):
         cues |= {"change"}  # `10 is fine` accepts what was asked for
     inherited = before.topics - new.topics
-    return replace(new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, answers=before.text)
+    names = new.names | before.names
+    return replace(
+        new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, names=names, answers=before.text
+    )
 
 
 def relations_of(comparison: Comparison) -> list[Relation]:
