@@ -91,6 +91,7 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: The dentist moved my appointment to 19 March at 15:30.", "Ada: I quit my job at Santo Antonio."],
         ["Ada: My friend Joost is Fleur's godfather.", "Ada: Fleur changed schools, she is now at De Regenboog."],
         ["Ada: My brother Tiago lives in Braga.", "Ada: Tiago got engaged to Marta."],
+        ["Ada: My brother Tiago lives in Braga.", "Ada: We moved to Coimbra last weekend!"],
         ["Ada: Kwame works for MTN.", "Ada: I gave the Corolla to Kwame."],
         ["Ada: I live in Accra.", "Ada: Do I live in Kumasi? No, I have never lived in Kumasi."],
         ["Ada: My flight to Berlin is on 20 March.", "Ada: We moved to Berlin yesterday."],

@@ -48,7 +48,7 @@ def may_change(new: Statement, old: Statement) -> bool:
     if is_open and (are_own or are_past or "label" in differing(new, old)):
         return False  # two people's phone numbers, two events, `sample 7` and `sample 8`
     relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    are_of_kin = (relatives and not earlier and old.is_own) or (earlier and not relatives and new.is_own)
+    are_of_kin = (relatives and not earlier and old.is_own) or (earlier and not relatives and (new.is_own or not new.owner))
     if are_of_kin and new.force != "ended" and "correct" not in new.cues:
         return False  # where the parents live, and the speaker
     is_told = announces_change(new)
@@ -245,7 +245,7 @@ def only_mentions(new: Statement, old: Statement) -> bool:
 
 
 def are_apart(new: Statement, old: Statement) -> bool:
-    """Return whether two statements share no subject: no thing, no attribute of which a person has one, no changed name.
+    """Return whether two statements share no subject: no thing, no attribute that a person has once, no changed name.
 
     A name alone is no subject: `Fleur changed schools` says nothing about `Joost is Fleur's godfather`. Neither is the
     unit of an amount: `I teach 28 kids`, `11 kids are in the chess club`. A statement
