@@ -48,7 +48,9 @@ def may_change(new: Statement, old: Statement) -> bool:
     if is_open and (are_own or are_past or "label" in differing(new, old)):
         return False  # two people's phone numbers, two events, `sample 7` and `sample 8`
     relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    are_of_kin = (relatives and not earlier and old.is_own) or (earlier and not relatives and (new.is_own or not new.owner))
+    are_of_kin = (relatives and not earlier and old.is_own) or (
+        earlier and not relatives and (new.is_own or not new.owner)
+    )
     if are_of_kin and new.force != "ended" and "correct" not in new.cues:
         return False  # where the parents live, and the speaker
     is_told = announces_change(new)
