@@ -28,11 +28,11 @@ from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.trees import TREES, Trees
 from treering.models.static_model import StaticEmbedder
 
-SETS = ("dev", "chats", "talks")
+SETS = ("dev",)
 COMMENT = (
     "Trees over signs of a new and an earlier statement (comparison.py), fitted by `python -m "
-    "benchmarks.truth.fitting` on the conversations of benchmarks/truth (dev, chats and talks), and on talks of LoCoMo "
-    "as examples of statements that hold."
+    "benchmarks.truth.fitting` on the conversations of benchmarks/truth/dev, and on talks of LoCoMo as examples of "
+    "statements that hold."
 )
 GROUPS = 6
 """Groups of hands; each is left out once."""

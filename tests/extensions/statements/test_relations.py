@@ -127,7 +127,6 @@ def test_name_alone_relates_nothing_in_a_long_talk(lines):
 @pytest.mark.parametrize(
     "lines",
     [
-        ["Ada: I prefer aisle seats.", "Ada: I prefer window seats now."],
         ["Ada: I drink coffee with milk.", "Ada: I stopped drinking coffee."],
         ["Ada: I go to the gym on Mondays.", "Ada: I don't go to the gym any more."],
         ["Ada: My salary is 5200 euros a month.", "Ada: My salary is 6100 euros a month since March."],

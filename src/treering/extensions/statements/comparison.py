@@ -10,8 +10,8 @@ from treering.extensions.statements.pairs import (
     announces_change,
     differing,
     has_own_thing,
+    have_common,
     have_equal_value,
-    have_same_attribute,
     is_certain,
     kinds_of,
     may_change,
@@ -20,10 +20,11 @@ from treering.extensions.statements.pairs import (
 from treering.extensions.statements.statement import Statement
 from treering.extensions.statements.trees import TREES, trees_in
 
-MIN_LONG = 13
-"""Statements of a long conversation: the more there are, the less likely a pair is the one that changed."""
 CERTAIN = 0.9
 """The chance that a statement changes one that it can only be about, at least."""
+MIN_COSINE = 0.2
+"""The cosine from which on statements are compared that have nothing else in common."""
+_SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,20 @@ class Comparison:
 
     @cached_property
     def _changeable(self) -> list[Statement]:
-        return [old for old in self.candidates if may_change(self.new, old)]
+        return [old for old in self.candidates if may_change(self.new, old) and self._is_near(old)]
+
+    def _is_near(self, old: Statement) -> bool:
+        return have_common(self.new, old) or cosine(self.new.text, old.text) >= MIN_COSINE
 
     def _signs(self, candidates: Sequence[Statement]) -> Iterator[tuple[Statement, dict[str, float]]]:
         new = self.new
         cosines = [cosine(new.text, old.text) for old in candidates]
         shared = [len(new.things & old.things) for old in candidates]
         by_cosine, by_shared = sorted(cosines), sorted(shared)
+        before = [old for old in candidates if old.message < new.message]
+        turns = sorted({old.message for old in before if old.author == new.author})
+        kinds = kinds_of(new)
+        valued = [old.id for old in before if not kinds.isdisjoint(old.keys)]
         of_words = word_signs(new.text, [old.text for old in candidates])
         for old, likeness, common, words in zip(candidates, cosines, shared, of_words, strict=True):
             signs = self._of_new | dict.fromkeys((*_of_old(old), *_of_both(new, old)), 1.0)
@@ -71,6 +79,8 @@ class Comparison:
             signs["cosine"] = likeness
             signs["nearer"] = len(cosines) - bisect_right(by_cosine, likeness)
             signs["more shared"] = len(shared) - bisect_right(by_shared, common)
+            signs["turns"] = len(turns) - bisect_right(turns, old.message)
+            signs["only value"] = valued == [old.id]
             yield old, signs
 
     @cached_property
@@ -86,7 +96,7 @@ class Comparison:
             *(["tells"] if announces_change(new) else ()),
         ]
         return dict.fromkeys(names, 1.0) | {
-            "long": float(self.count >= MIN_LONG),
+            "statements": self.count,
             "words": len(new.text.split()),
             "things": len(new.things),
             "own things": len(new.things - new.inherited),
@@ -104,10 +114,7 @@ def _of_old(old: Statement) -> Iterator[str]:
 
 
 def _amounts_of(new: Statement, old: Statement, common: int) -> dict[str, float]:
-    """Return the amounts in which a pair differs; `common`: the number of things that both are about.
-
-    Distance in messages and in time is no evidence: a pair that is no replacement by itself is none in a long talk.
-    """
+    """Return the amounts in which a pair differs; `common`: the number of things that both are about."""
     return {
         "overlap": common / max(1, min(len(new.things), len(old.things))),
         "likeness": common / max(1, len(new.things) + len(old.things) - common),
@@ -117,18 +124,14 @@ def _amounts_of(new: Statement, old: Statement, common: int) -> dict[str, float]
         "old things": len(old.things),
         "old values": len(old.values),
         "same words": same_words(new.text, old.text),
-        "same nouns": len(new.things & old.things - new.names - old.names),
-        "same names": len(new.things & old.things & (new.names | old.names)),
-        "only new nouns": len(new.things - new.inherited - old.things - new.names - old.names),
+        "messages": new.message - old.message,
+        "days": (new.at - old.at).total_seconds() / _SECONDS_A_DAY if new.at and old.at else 0,
     }
 
 
 def _of_both(new: Statement, old: Statement) -> Iterator[str]:
     flags = {
         "same author": new.author == old.author,
-        "same owner": new.owner == old.owner,
-        "same verb": not new.verbs.isdisjoint(old.verbs),
-        "single attribute": have_same_attribute(new, old),
         "denied": new.positive != old.positive,
         "same attribute": not new.attributes.isdisjoint(old.attributes),
         "same kinds": not kinds_of(new).isdisjoint(kinds_of(old)),

@@ -16,7 +16,7 @@ _PLAIN = TELLING - {"done", "hint", "leads"}
 """Cues that announce it even between different things; with others, `the new sofa` does not change a rent."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
-_MAX_POINTING_THINGS = 1
+_MAX_POINTING_THINGS = 3
 """Things of its own up to which it may be about another statement without a word in common."""
 MIN_SAME_WORDS = 0.4
 """The share of words that two statements about one subject have in common, the later one with a word such as `now`."""
@@ -38,9 +38,7 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False
     if not new.has_substance and not announces_change(new):
         return False  # `Thanks!`
-    if are_apart(new, old) or not states_change(new, old):
-        return False
-    if _denies_another(new, old) or _only_wishes(new, old) or _are_readings(new, old):
+    if share_only_words(new, old) or _denies_another(new, old) or _only_wishes(new, old) or _are_readings(new, old):
         return False
     is_open = new.force != "ended" and new.cues.isdisjoint({"change", "correct"})
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
@@ -58,18 +56,6 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False  # a date and a price; `my phone` and `my work phone`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
-
-
-def states_change(new: Statement, old: Statement) -> bool:
-    """Return whether a statement has a word for a change, or another value, or denies or completes an earlier one.
-
-    Two statements about one thing with nothing to change are both true: `the key is with Omar`, `Omar forgot the key`.
-    """
-    if new.cues & _CHANGING or new.positive != old.positive or is_done(new, old) or _points_at(new, old):
-        return True
-    kinds = differing(new, old)
-    is_newer = "name" in kinds and "hint" in new.cues
-    return bool(set(kinds) - {"name"}) or is_newer or have_same_attribute(new, old)
 
 
 def _denies_another(new: Statement, old: Statement) -> bool:
@@ -246,28 +232,31 @@ def only_mentions(new: Statement, old: Statement) -> bool:
     return is_event and is_about and not announces_change(new) and not is_reply and not is_other
 
 
-def are_apart(new: Statement, old: Statement) -> bool:
-    """Return whether two statements share no subject: no thing, no attribute that a person has once, no changed name.
+def have_common(new: Statement, old: Statement) -> bool:
+    """Return whether two statements may be about the same: by a word, an attribute, or a pronoun or an answer.
 
-    A name alone is no subject: `Fleur changed schools` says nothing about `Joost is Fleur's godfather`. Neither is the
-    unit of an amount: `I teach 28 kids`, `11 kids are in the chess club`. A statement
-    with little to say may be about one that was made just before.
+    A statement with little to say may also point at another by a word for a change, or by another value.
     """
-    shared = new.things & old.things
-    nouns = shared - new.names - old.names
-    is_only_unit = nouns <= new.units & old.units and not new.things - new.inherited <= shared
-    if (nouns and not is_only_unit) or have_same_attribute(new, old):
+    if new.topics & old.topics or new.attributes & old.attributes or new.refers or new.cues & {"answers", "agrees"}:
+        return True
+    if len(new.things - new.inherited) > _MAX_POINTING_THINGS:
         return False
+    return announces_change(new) or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
+
+
+def share_only_words(new: Statement, old: Statement) -> bool:
+    """Return whether two statements share no subject, only a name that is not changed or the unit of an amount.
+
+    `Fleur changed schools` says nothing about `Joost is Fleur's godfather`, and `11 kids are in the chess club` nothing
+    about `I teach 28 kids`.
+    """
+    if have_same_attribute(new, old):
+        return False
+    shared = new.things & old.things
+    if nouns := shared - new.names - old.names:
+        return nouns <= new.units & old.units and not new.things - new.inherited <= shared
     names = shared - new.inherited
-    return not (_changes_name(new, old, names) if names else _points_at(new, old))
-
-
-def _points_at(new: Statement, old: Statement) -> bool:
-    """Return whether a statement has at most one thing of its own, and an earlier one was made just before."""
-    own = new.things - new.inherited
-    is_short = new.refers or "disowns" in new.cues or len(own) <= _MAX_POINTING_THINGS
-    is_alone = new.about is None or "disowns" in new.cues
-    return is_short and is_alone and new.message - old.message <= REPLY_MESSAGES
+    return bool(names) and not _changes_name(new, old, names)
 
 
 def _changes_name(new: Statement, old: Statement, shared: frozenset[str]) -> bool:

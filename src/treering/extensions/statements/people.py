@@ -256,7 +256,7 @@ def _across(lines: Sequence[PersonLine]) -> list[PersonLine]:
         others = [old for old in current.values() if _may_replace(new, old)]
         candidates = [statement for old in others for statement in old.line.statements]
         for statement in new.line.statements if candidates else ():
-            for relation in relations_of(Comparison(statement, candidates, (), len(current))):
+            for relation in relations_of(Comparison(statement, candidates, (), rank * _APART)):
                 new = _related(new, current, relation)
         current[rank] = new
     return list(current.values())

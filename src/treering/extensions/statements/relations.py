@@ -17,10 +17,10 @@ from treering.extensions.statements.pairs import (
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.3
+LIKELY = 0.16
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
-LIKELY_ANYWAY = 0.7
+LIKELY_ANYWAY = 0.62
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
