@@ -66,7 +66,8 @@ def _denies_another(new: Statement, old: Statement) -> bool:
         return False
     others = differing(new, old)
     if new.force == "ended":
-        return "name" in others and new.things.isdisjoint(old.things)
+        is_other = new.things - new.inherited and not new.refers and not have_same_attribute(new, old)
+        return not new.things & old.things and bool("name" in others or is_other)
     return not new.positive and old.positive and bool(others)
 
 
