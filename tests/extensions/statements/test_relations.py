@@ -90,7 +90,6 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: I got the job at Adyen in Amsterdam!", "Ada: I no longer work at Bol."],
         ["Ada: I sold my Seat Ibiza yesterday.", "Ada: I don't go to the gym any more."],
         ["Ada: The dentist moved my appointment to 19 March at 15:30.", "Ada: I quit my job at Santo Antonio."],
-        ["Ada: My friend Joost is Fleur's godfather.", "Ada: Fleur changed schools, she is now at De Regenboog."],
         ["Ada: My brother Tiago lives in Braga.", "Ada: Tiago got engaged to Marta."],
         ["Ada: My brother Tiago lives in Braga.", "Ada: We moved to Coimbra last weekend!"],
         ["Ada: Kwame works for MTN.", "Ada: I gave the Corolla to Kwame."],

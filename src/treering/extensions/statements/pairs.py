@@ -94,7 +94,6 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "same": "same" in new.cues and not new.cues & {"change", "negative"},
         "other subject": not is_told and is_other_subject(new, old),
         "reply": bool(new.answers) and not new.topics,  # `three`, after `and in the evening?`
-        "little in common": bool(kinds) and new.cues.isdisjoint(_CHANGING) and _have_little_in_common(new, old),
         "another": is_open and is_another(new, old),
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
@@ -104,8 +103,13 @@ def objections(new: Statement, old: Statement) -> list[str]:
     return [name for name, holds in found.items() if holds]
 
 
-def _have_little_in_common(new: Statement, old: Statement) -> bool:
-    """Return whether two statements share few things and no attribute of which a person has one."""
+def have_little_in_common(new: Statement, old: Statement) -> bool:
+    """Return whether two statements with different values share few things and no attribute of which a person has one.
+
+    A word that names a change outweighs that.
+    """
+    if not differing(new, old) or not new.cues.isdisjoint(_CHANGING) or new.force == "ended":
+        return False
     shorter = max(1, min(len(new.things), len(old.things)))
     return len(new.things & old.things) / shorter < MIN_OVERLAP and not have_same_attribute(new, old)
 

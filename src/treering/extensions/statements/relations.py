@@ -9,6 +9,7 @@ from treering.extensions.statements.pairs import (
     announces_change,
     changed_values,
     differing,
+    have_little_in_common,
     have_other_kinds,
     have_same_attribute,
     is_done,
@@ -17,11 +18,15 @@ from treering.extensions.statements.pairs import (
 )
 from treering.extensions.statements.statement import Relation, RelationKind, Statement
 
-LIKELY = 0.16
+LIKELY = 0.14
 """The chance from which on an earlier statement no longer holds, chosen on hands that were left out of the fit: lower,
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 LIKELY_ANYWAY = 0.62
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
+LIKELY_LATER = 0.16
+"""The same as `LIKELY` in a long talk, in which more pairs are compared by chance."""
+MAX_SHORT_TALK = 48
+"""Statements up to which a talk is short; chosen on `talks` and `chats` of `benchmarks truth`."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
 
@@ -62,10 +67,13 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
+    is_short = comparison.count <= MAX_SHORT_TALK
+    least = LIKELY if is_short else LIKELY_LATER
     likely = [
         (chance, old)
         for old, chance in comparison.chances
-        if chance >= LIKELY_ANYWAY or (chance >= LIKELY and not objections(new, old))
+        if chance >= LIKELY_ANYWAY
+        or (chance >= least and not objections(new, old) and (is_short or not have_little_in_common(new, old)))
     ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]
