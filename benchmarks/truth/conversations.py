@@ -15,8 +15,8 @@ Kind = Literal[
 ]  # fmt: skip
 
 FOLDER = Path(__file__).parent
-SETS = ("dev", "test", "chats", "chats_test")
-"""Short conversations and long chats, for fitting and for a last measurement."""
+SETS = ("dev", "test", "chats", "chats_test", "talks", "talks_test")
+"""Short conversations, long chats, and talks of 60 messages, each for fitting and for a last measurement."""
 
 
 class _Part(BaseModel):
@@ -60,6 +60,10 @@ class Conversation(_Part):
     ended: tuple[Labelled, ...] = ()
     never: tuple[Labelled, ...] = ()
     questions: tuple[Question, ...] = ()
+    changes: tuple[tuple[int, int], ...] = ()
+    """In talks: each message of which a later one changed something, with that one."""
+    possible: tuple[tuple[int, int], ...] = ()
+    """Further pairs that may count as changes; all others are unrelated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ def problems(conversation: Conversation) -> Iterator[str]:
         yield "the times need an offset and must be in order"
     places = [one.message for part in ("holds", "ended", "never") for one in getattr(conversation, part)]
     places += [place for one in conversation.questions for place in (one.answer, *one.stale)]
+    places += [place for pair in (*conversation.changes, *conversation.possible) for place in pair]
     if any(not 0 <= place < count for place in places):
         yield f"a message number is not between 0 and {count - 1}"
     if not (conversation.holds or conversation.ended or conversation.never):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from benchmarks.data import load
 from benchmarks.truth.conversations import Conversation, Labelled, Labels, Spoken
+from benchmarks.truth.marks import messages_that_ended, spoken_statements
 from benchmarks.truth.scoring import ShownLine, contains, folded, shows_ended, shows_now
 from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.pairs import differing, have_same_attribute
@@ -27,7 +28,7 @@ from treering.extensions.statements.statement import SaidMessage, Statement
 from treering.extensions.statements.trees import TREES, Trees
 from treering.models.static_model import StaticEmbedder
 
-SET = "dev"
+SETS = ("dev",)
 COMMENT = (
     "Trees over signs of a new and an earlier statement (comparison.py), fitted by `python -m "
     "benchmarks.truth.fitting` on the conversations of benchmarks/truth/dev, and on talks of LoCoMo as examples of "
@@ -63,6 +64,8 @@ MIXED = 0.4
 MIXED_MESSAGES = 9
 MIXED_EVERY = 2
 """Of the mixtures that the messages make, one in so many is used."""
+MAX_EXCERPTED = 20
+"""Messages of a conversation that is also read as pairs of messages: hardly anything changes in a second message."""
 ENDED_EXCERPTS, OTHER_EXCERPTS = 0.5, 0.2
 """The weights of pairs of two messages: one ended the other, or not. Chosen on 100 pairs of our own."""
 STRANGERS_EVERY, NEAR, ANY = 8, 2, 4
@@ -106,16 +109,26 @@ def examples_of(conversation: Conversation) -> list[Example]:
     """Return the pairs of a conversation."""
     ledger = StatementLedger()
     pairs: list[_Pair] = []
-    for one in _statements(conversation):
+    for one in spoken_statements(conversation):
         comparison = ledger.compare(one)
         ledger.append(comparison.new)
         if one.is_stated:
             pairs += [(one, old, signs) for old, signs in comparison.signs()]
     verdicts = {one.id: _verdict(conversation, one, ledger) for one in ledger.statements.values()}
     return [
-        *(Example((conversation.id, old.id), signs, *_judged(new, *verdicts[old.id])) for new, old, signs in pairs),
-        *_excerpts(conversation, verdicts),
+        *(_example(conversation, new, old, signs, verdicts[old.id]) for new, old, signs in pairs),
+        *(_excerpts(conversation, verdicts) if len(conversation.messages) <= MAX_EXCERPTED else ()),
     ]
+
+
+def _example(
+    conversation: Conversation, new: Statement, old: Statement, signs: Mapping[str, float], verdict: _Verdict
+) -> Example:
+    is_over, holds, importance, may_end = _judged(new, *verdict)
+    named = {*conversation.changes, *conversation.possible}
+    if named and (old.message, new.message) not in named:
+        importance = 1.0  # the labels name all changes of this conversation
+    return Example((conversation.id, old.id), signs, is_over, holds, importance, may_end)
 
 
 def _excerpts(conversation: Conversation, verdicts: Mapping[_Id, _Verdict]) -> Iterator[Example]:
@@ -123,7 +136,7 @@ def _excerpts(conversation: Conversation, verdicts: Mapping[_Id, _Verdict]) -> I
 
     In the conversations themselves, hardly anything changes in the second message.
     """
-    said = by_message(_statements(conversation))
+    said = by_message(spoken_statements(conversation))
     for first, earlier in said.items():
         judged = [verdicts[old.id] for old in earlier if old.id in verdicts]
         enders, has_lasting = {one for *_, ending in judged for one in ending}, any(holds for _, holds, _ in judged)
@@ -145,12 +158,6 @@ def _pairs_of_two(earlier: Sequence[Statement], later: Sequence[Statement]) -> I
         ledger.append(comparison.new)
         if one.is_stated:
             yield from ((one, old, signs) for old, signs in comparison.signs() if old.message < one.message)
-
-
-def _statements(conversation: Conversation) -> Iterator[Statement]:
-    for at, message in enumerate(conversation.messages):
-        machine = message.role == "assistant"
-        yield from statements_of(SaidMessage(at, message.speaker, message.text, message.at.astimezone(UTC), machine))
 
 
 def mixtures(conversations: Sequence[Conversation]) -> Iterator[Example]:
@@ -237,7 +244,7 @@ def _verdict(conversation: Conversation, one: Statement, ledger: StatementLedger
         siblings = [_line(other) for other in ledger.statements.values() if other.message == one.message]
         labels = (label for label in conversation.ended if label.message == one.message and _has_half(one, label))
         over = [label for label in labels if not any(shows_ended(other, label, conversation) for other in siblings)]
-    enders = {message for label in over for message in _enders(conversation, label)}
+    enders = {message for label in over for message in messages_that_ended(conversation, label)}
     return bool(over) and not holds, holds and not over, enders
 
 
@@ -253,16 +260,6 @@ def _has_half(one: Statement, label: Labelled) -> bool:
     """Return whether a clause has half of the tokens of a label of its message."""
     text = folded(one.text)
     return 2 * sum(any(contains(text, spelling) for spelling in token) for token in label.tokens) >= len(label.tokens)
-
-
-def _enders(conversation: Conversation, label: Labelled) -> set[int]:
-    """Return the messages that ended a statement: the answers to questions, or what holds with a token in common."""
-    asked = (one for one in conversation.questions if not one.past and label.message in one.stale)
-    if answers := {one.answer for one in asked if one.answer > label.message}:
-        return answers
-    spellings = {folded(spelling) for token in label.tokens for spelling in token}
-    later = (one for one in conversation.holds if one.message > label.message)
-    return {one.message for one in later if any(folded(form) in spellings for token in one.tokens for form in token)}
 
 
 def fit(examples: Sequence[Example]) -> dict[str, Any]:
@@ -363,7 +360,7 @@ def main() -> int:
     """Print what the hands get from each other, and store the trees of all."""
     long = list(talks())
     hands: dict[str, list[Conversation]] = defaultdict(list)
-    for one in Labels.of(SET).conversations:
+    for one in chain.from_iterable(Labels.of(name).conversations for name in SETS):
         hands[one.id.split("-")[1]].append(one)
     read = {hand: [pair for one in conversations for pair in examples_of(one)] for hand, conversations in hands.items()}
     names = sorted(hands)

@@ -8,6 +8,7 @@ import treering
 from benchmarks.figures import Figure, Missing, Row, Target, at_least, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.truth.conversations import Conversation, Labels
+from benchmarks.truth.marks import Marks, holding, marks_of
 from benchmarks.truth.scoring import Score, ShownLine, score
 from benchmarks.truth.surfaces import earlier_state, newest_first, state_lines, word_count
 from treering import Space
@@ -83,7 +84,7 @@ def measure(plan: Plan) -> list[Row]:
     for kind in dict.fromkeys(one.kind for one in conversations):
         by_kind = [pair for pair in scores[_SURFACES[0].name] if pair[0].kind == kind]
         rows += _figures(f"{name}, state document, {kind}", by_kind, (None, None, None))
-    return [*rows, *_order(name, asked)]
+    return [*rows, *_order(name, asked), *_marked(name, [marks_of(one) for one in conversations])]
 
 
 def _recorded(space: Space, conversation: Conversation) -> Discussion:
@@ -112,16 +113,9 @@ def _ask(kept: Discussion, conversation: Conversation, asked: _Asked) -> None:
         stale = [place for place in question.stale if place in places]
         asked.changed.append(rank < len(places) and all(rank < places.index(place) for place in stale))
         asked.marked += list(_marks(hits, stale)) if not question.past else []
-    current = [hit for place, hit in found.items() if place in _holding(conversation)]
+    current = [hit for place, hit in found.items() if place in holding(conversation)]
     asked.current_marked += [hit.superseded_by is not None for hit in current]
     asked.current_doubted += [hit.contested_by is not None for hit in current]
-
-
-def _holding(conversation: Conversation) -> frozenset[int]:
-    """Return the messages of which all labelled statements hold at the end."""
-    ended = {one.message for one in conversation.ended}
-    stale = {place for one in conversation.questions for place in one.stale}
-    return frozenset(one.message for one in conversation.holds) - ended - stale
 
 
 def _first_by_score(hits: Sequence[DiscussionHit]) -> DiscussionHit:
@@ -152,6 +146,21 @@ def _order(name: str, asked: _Asked) -> Iterator[Figure]:
     yield _share(f"{name}, search: among five where nothing changed", asked.unchanged_in_five, None)
     yield _share(f"{name}, search: current messages marked as replaced", asked.current_marked, None)
     yield _share(f"{name}, search: current messages marked as contested", asked.current_doubted, None)
+
+
+def _marked(name: str, marks: Sequence[Marks]) -> Iterator[Figure]:
+    """Return how the marks of all messages agree with the labels, whatever a search finds."""
+    figures = {
+        "stale messages marked": [one for each in marks for one in each.stale],
+        "current messages marked": [one for each in marks for one in each.current],
+        "marks that name another message": [one for each in marks for one in each.sources],
+        "changes found": [one for each in marks for one in each.found],
+    }
+    for label, values in figures.items():
+        if values:
+            yield _share(f"{name}, marks: {label}", values, None)
+    if figures["changes found"]:
+        yield Figure(f"{name}, marks: unrelated pairs", float(sum(len(one.unrelated) for one in marks)), "", None)
 
 
 def _share(name: str, values: Sequence[bool], target: Target | None) -> Figure:

@@ -31,6 +31,13 @@ from statement_parts import current, ledger_of, relations
         ("replaces", ["Ada: The server is in Bonn", "Ada: we moved the server to Kiel over the weekend"]),
         ("repeats", ["Ada: My phone number is 0171 333444", "Ada: my phone number is 0171 333444"]),
         ("replaces", ["Ada: Ich wohne in Hamburg", "Ada: Ich wohne jetzt in Kiel, seit Mai"]),
+        (
+            "corrects",
+            ["Ada: Sanne's birthday is on 4 May.", "Ada: Wait, Sanne's birthday is on 14 May. I mistyped it."],
+        ),
+        ("replaces", ["Ada: My flight to Rome is on 20 March.", "Ada: My flight was rebooked to 25 March."]),
+        ("ends", ["Ada: Our car is a grey Volvo V60.", "Ada: We sold the Volvo."]),
+        ("replaces", ["Ada: The printer is Hartmann.", "Ada: We switched from Hartmann to Brandl."]),
         ("replaces", ["Ada: Yo vivo en Madrid", "Ada: Ahora vivo en Sevilla, desde mayo"]),
     ],
 )
@@ -80,6 +87,18 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: I'm flying to Paris on 3 June", "Ada: I'm flying to Rome on 9 July"],
         ["Ada: The shop opens at 9", "Ada: The shop closes at 6"],
         ["Ada: I moved to Leeds in 2019", "Ada: The concert has moved to the town hall"],
+        ["Ada: I got the job at Adyen in Amsterdam!", "Ada: I no longer work at Bol."],
+        ["Ada: I sold my Seat Ibiza yesterday.", "Ada: I don't go to the gym any more."],
+        ["Ada: The dentist moved my appointment to 19 March at 15:30.", "Ada: I quit my job at Santo Antonio."],
+        ["Ada: My brother Tiago lives in Braga.", "Ada: Tiago got engaged to Marta."],
+        ["Ada: My brother Tiago lives in Braga.", "Ada: We moved to Coimbra last weekend!"],
+        ["Ada: Kwame works for MTN.", "Ada: I gave the Corolla to Kwame."],
+        ["Ada: I live in Accra.", "Ada: Do I live in Kumasi? No, I have never lived in Kumasi."],
+        ["Ada: My flight to Berlin is on 20 March.", "Ada: We moved to Berlin yesterday."],
+        ["Ada: I live in Porto.", "Ada: I might move to Coimbra, but nothing is decided."],
+        ["Ada: Our car is a grey Volvo V60.", "Ada: Sanne still wants a car. She looks at a Renault 5."],
+        ["Ada: Energy 31672.8539", "Ada: Energy 68929.4103"],
+        ["Ada: I teach 28 kids, room 14.", "Ada: The chess club has 11 kids so far"],
         [
             "Ada: From 1 April I work for Sonne.",
             "Ben: What about 15 March for dinner?",
@@ -90,6 +109,32 @@ def test_plan_passes_to_another_person_once_given_up():
 )
 def test_facts_that_look_alike_stand_together(lines):
     assert lines[0].partition(": ")[2] in current(*lines)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Ada: My friend Joost is Fleur's godfather.", "Ada: Fleur changed schools, she is now at De Regenboog."],
+        ["Ada: My flight to Berlin is on 20 March.", "Ada: We moved to Berlin yesterday."],
+        ["Ada: My brother Tiago lives in Braga.", "Ada: Tiago got engaged to Marta."],
+    ],
+)
+def test_name_alone_relates_nothing_in_a_long_talk(lines):
+    talk = [f"Ada: I saw film number {number} at the {place}" for number, place in enumerate(("Odeon", "Rex") * 15)]
+    assert [one for one in relations(lines[0], *talk, lines[1]) if one[1] == 0] == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Ada: I drink coffee with milk.", "Ada: I stopped drinking coffee."],
+        ["Ada: I go to the gym on Mondays.", "Ada: I don't go to the gym any more."],
+        ["Ada: My salary is 5200 euros a month.", "Ada: My salary is 6100 euros a month since March."],
+    ],
+)
+def test_change_is_found_after_a_long_talk(lines):
+    talk = [f"Ada: I saw film number {number} at the {place}" for number, place in enumerate(("Odeon", "Rex") * 15)]
+    assert lines[0].partition(": ")[2] not in current(lines[0], *talk, lines[1])
 
 
 def test_talk_of_several_topics_shows_what_holds():

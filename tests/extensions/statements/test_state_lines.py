@@ -111,3 +111,20 @@ def test_days_of_each_week_do_not_pass(text):
 )
 def test_request_is_open(text, section):
     assert shown(f"Ada: {text}") == {f"Ada: {text}": section}
+
+
+@pytest.mark.parametrize(
+    "chatter",
+    [
+        "What a rainy week!",
+        "My mother thinks I moved, but she is wrong.",
+        "I might move to Bonn, but nothing is decided.",
+    ],
+)
+def test_exclamations_and_judgments_are_not_shown(chatter):
+    assert [line for line in shown("Ada: I live in Kiel", f"Ada: {chatter}") if "Kiel" not in line] == []
+
+
+def test_explained_correction_is_part_of_the_corrected_statement():
+    lines = shown("Ada: The exam is on 4 May.", "Ada: The exam is on 14 May. I mistyped it.")
+    assert [*lines] == ["Ada: The exam is on 14 May (was: The exam is on 4 May)"]

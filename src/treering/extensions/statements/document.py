@@ -44,6 +44,8 @@ _VAGUE = re.compile(
     r"\bso (?:glad|happy|proud|much)\b|\b(?:we|i)['’]ll (?:keep|always|never|make (?:it|this))\b|"
     r"(?:let['’]s|lets|keep|take care|good luck|enjoy|hope)\b"
 )
+_JUDGES = re.compile(r"(?:(?:and|but|so) )?(?:he|she|it|that|this|they)(?:['’]s|['’]re| is| are| was| were) [\w'’-]+")
+"""A judgment of something mentioned before: `she is wrong`."""
 _FIRST_PERSON = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|we|we['’]\w+|our|ich|mein\w*|wir|yo|mi|mis)(?!\w)")
 _OWN_TOPICS = 2
 """Topics of its own with which an answer is shown without the question."""
@@ -304,7 +306,11 @@ def _is_reaction(part: Part) -> bool:
     """Return whether a statement has no content of its own: `Right.`, `yes boss`."""
     one = part.statement
     has_content = one.values or one.topics - one.inherited or one.answers or part.earlier
-    return one.force == "asserted" and not has_content and len(one.text.split()) < MIN_WORDS
+    return (
+        one.force == "asserted"
+        and not has_content
+        and (len(one.text.split()) < MIN_WORDS or _JUDGES.fullmatch(one.text.casefold().strip(" .!")) is not None)
+    )
 
 
 def _context(ledger: StatementLedger, one: Statement, shown: Collection[tuple[int, int]]) -> str:

@@ -5,19 +5,27 @@ from collections.abc import Collection
 
 from treering.extensions.statements.likeness import same_words
 from treering.extensions.statements.statement import StatedValue, Statement, ValueKind
-from treering.extensions.statements.words import KIN
+from treering.extensions.statements.words import KIN, words_in
+from treering.retrieval.text.analysis import stem
 
 TELLING = frozenset({"change", "correct", "end", "done", "hint", "refuses", "objects", "negative", "leads", "disowns"})
 """Cues that announce a change."""
+_CHANGING = frozenset({"change", "correct", "end", "succeeds", "objects", "disowns"})
+"""Cues that name a change, whatever both statements say."""
 _PLAIN = TELLING - {"done", "hint", "leads"}
 """Cues that announce it even between different things; with others, `the new sofa` does not change a rent."""
 REPLY_MESSAGES = 2
 """Messages back in which a suggestion or a question is answered."""
-_MAX_POINTING_TOPICS = 3
-"""Topics of its own up to which it may be about another statement without a word in common."""
+_MAX_POINTING_THINGS = 3
+"""Things of its own up to which it may be about another statement without a word in common."""
 MIN_SAME_WORDS = 0.4
 """The share of words that two statements about one subject have in common, the later one with a word such as `now`."""
+MIN_OVERLAP = 0.6
+"""The share of common things from which on another value changes an earlier one without a word for it."""
 _HOURS = 24
+_LEFT = re.compile(r"\b(?:from|instead of|rather than) (?:the |my |our )?([\w-]+)")
+"""Something left for something else."""
+_READING = re.compile(r"\d+[.,](?:\d|\d{3,})")
 _PERSON = re.compile(r"(?:and |but |so )?(?:he|she|they|him|her)\b")
 
 
@@ -30,13 +38,17 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False
     if not new.has_substance and not announces_change(new):
         return False  # `Thanks!`
+    if share_only_words(new, old) or _denies_another(new, old) or _only_wishes(new, old) or _are_readings(new, old):
+        return False
     is_open = new.force != "ended" and new.cues.isdisjoint({"change", "correct"})
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
     are_past = "did" in new.cues & old.cues
     if is_open and (are_own or are_past or "label" in differing(new, old)):
         return False  # two people's phone numbers, two events, `sample 7` and `sample 8`
     relatives, earlier = new.modifiers & KIN, old.modifiers & KIN
-    are_of_kin = (relatives and not earlier and old.is_own) or (earlier and not relatives and new.is_own)
+    are_of_kin = (relatives and not earlier and old.is_own) or (
+        earlier and not relatives and (new.is_own or not new.owner)
+    )
     if are_of_kin and new.force != "ended" and "correct" not in new.cues:
         return False  # where the parents live, and the speaker
     is_told = announces_change(new)
@@ -44,6 +56,32 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False  # a date and a price; `my phone` and `my work phone`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
+
+
+def _denies_another(new: Statement, old: Statement) -> bool:
+    """Return whether a statement denies or ends something else than an earlier one: `I have never lived in Kumasi`."""
+    if not new.cues.isdisjoint(
+        {"change", "correct", "objects", "refuses"} - ({"change"} if new.force == "ended" else set())
+    ):
+        return False
+    others = differing(new, old)
+    if new.force == "ended":
+        is_other = new.things - new.inherited and not new.refers and not have_same_attribute(new, old)
+        return not new.things & old.things and bool("name" in others or is_other)
+    return not new.positive and old.positive and bool(others)
+
+
+def _only_wishes(new: Statement, old: Statement) -> bool:
+    """Return whether a statement is a wish, and an earlier one is none: `Sanne wants a car`."""
+    is_wish = "wishes" in new.cues and new.cues.isdisjoint({"change", "correct", "end"})
+    return is_wish and "wishes" not in old.cues and not set(differing(new, old)) - {"name"}
+
+
+def _are_readings(new: Statement, old: Statement) -> bool:
+    """Return whether two statements state numbers with fractions that are no prices, as results of measurements do."""
+    if announces_change(new) or differing(new, old) != ["amount"]:
+        return False
+    return all(_READING.fullmatch(key) for one in (new, old) for key in one.keys["amount"])
 
 
 def objections(new: Statement, old: Statement) -> list[str]:
@@ -65,6 +103,17 @@ def objections(new: Statement, old: Statement) -> list[str]:
     return [name for name, holds in found.items() if holds]
 
 
+def have_little_in_common(new: Statement, old: Statement) -> bool:
+    """Return whether two statements with different values share few things and no attribute of which a person has one.
+
+    A word that names a change outweighs that.
+    """
+    if not differing(new, old) or not new.cues.isdisjoint(_CHANGING) or new.force == "ended":
+        return False
+    shorter = max(1, min(len(new.things), len(old.things)))
+    return len(new.things & old.things) / shorter < MIN_OVERLAP and not have_same_attribute(new, old)
+
+
 def announces_change(new: Statement) -> bool:
     """Return whether a word of a statement announces a change."""
     return not new.cues.isdisjoint(TELLING)
@@ -79,14 +128,30 @@ def is_certain(new: Statement, old: Statement) -> bool:
     is_again = "hint" in new.cues and is_same_person and have_same_attribute(new, old)
     if (("change" in new.cues and is_same) or is_again) and not objections(new, old):
         return True
+    if takes_over(new, old) or _gives_up(new, old):
+        return True
     if old.message < new.message - REPLY_MESSAGES:
         return False
     if "disowns" in new.cues:
         return new.author == old.author
-    is_moved = bool(new.cues & {"change", "objects"} and changed_values(new, old)) and not (
+    is_moved = bool(new.cues & {"change", "correct", "objects"} and changed_values(new, old)) and not (
         new.answers or "agrees" in new.cues
     )
     return not new.things - new.inherited and (is_moved or (new.force == "ended" and _refers_to_person(new, old)))
+
+
+def _gives_up(new: Statement, old: Statement) -> bool:
+    """Return whether a person ends just what an earlier statement is about, or names it as given up for something else.
+
+    `I stopped drinking coffee`; `we switched from Digi to Orange`.
+    """
+    if new.author != old.author:
+        return False
+    own = new.things - new.inherited
+    if new.force == "ended" and own and own <= old.things:
+        return True
+    left = _LEFT.findall(new.text.casefold()) if "change" in new.cues else ()
+    return not {stem(name) for name in left}.isdisjoint(old.things & old.names)
 
 
 def _without(one: Statement, kinds: Collection[ValueKind]) -> str:
@@ -179,9 +244,33 @@ def have_common(new: Statement, old: Statement) -> bool:
     """
     if new.topics & old.topics or new.attributes & old.attributes or new.refers or new.cues & {"answers", "agrees"}:
         return True
-    if len(new.things - new.inherited) > _MAX_POINTING_TOPICS:
+    if len(new.things - new.inherited) > _MAX_POINTING_THINGS:
         return False
     return announces_change(new) or have_equal_value(new, old) or bool(set(differing(new, old)) - {"name"})
+
+
+def share_only_words(new: Statement, old: Statement) -> bool:
+    """Return whether two statements share no subject, only a name that is not changed or the unit of an amount.
+
+    `Fleur changed schools` says nothing about `Joost is Fleur's godfather`, and `11 kids are in the chess club` nothing
+    about `I teach 28 kids`.
+    """
+    if have_same_attribute(new, old):
+        return False
+    shared = new.things & old.things
+    if nouns := shared - new.names - old.names:
+        return nouns <= new.units & old.units and not new.things - new.inherited <= shared
+    names = shared - new.inherited
+    return bool(names) and not _changes_name(new, old, names)
+
+
+def _changes_name(new: Statement, old: Statement, shared: frozenset[str]) -> bool:
+    """Return whether a shared name is a changed object: `we sold the Volvo`, `we switched from Digi to Orange`."""
+    people = {stem(word) for one in (new, old) if one.owner != one.author for word in words_in(one.owner)}
+    if new.force == "ended":
+        return bool(shared & new.subject) or not shared <= people
+    is_told = "correct" in new.cues or (new.cues & _CHANGING and new.names - old.names)
+    return bool(is_told) and not shared <= people
 
 
 def has_own_thing(new: Statement, old: Statement) -> bool:

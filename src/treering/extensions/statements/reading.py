@@ -9,9 +9,9 @@ from treering.extensions.statements.extractive import is_machine, is_notice
 from treering.extensions.statements.forces import force_of
 from treering.extensions.statements.quotes import Clause
 from treering.extensions.statements.sentences import clauses_of
-from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, Statement
+from treering.extensions.statements.statement import MIN_WORDS, SaidMessage, StatedValue, Statement
 from treering.extensions.statements.values import is_past, values_in
-from treering.extensions.statements.words import LanguageWords, words_for, words_in
+from treering.extensions.statements.words import KIN, LanguageWords, words_for, words_in
 from treering.retrieval.text.analysis import stem
 
 _VERB = re.compile(
@@ -45,6 +45,8 @@ _EXCLAIMS = re.compile(
     r"(?:have|enjoy) (?:an?|your|the) (?:good|great|lovely|nice|safe|wonderful))\b"
 )
 """The beginning of an exclamation or of a wish. Without a topic, it states nothing: `What a lovely day today!`."""
+_EXPLAINS = re.compile(r"\b(?:typo|mistyped|misspoke|my (?:mistake|bad|error)|(?:mixed|muddled) (?:it|them|that) up)\b")
+"""A sentence that names the one before it as a correction."""
 _ASTERISK = re.compile(r"^\*\s?\S+|^\S+(?: \S+)?\s?\*$")
 
 
@@ -66,24 +68,29 @@ def topics_of(question: str) -> frozenset[str]:
     return _stems(question, words_for(question))
 
 
-def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> Iterator[Statement]:
+def _statements(said: SaidMessage, clauses: list[Clause], words: LanguageWords) -> list[Statement]:
     number, agreed, opening = 0, False, ""
+    made: list[Statement] = []
     for place, part in enumerate(clauses):
         if not _LINKS.sub("", part.text).strip(" .,:;-()<>"):
             continue
         read = _statement(said, replace(part, text=f"{opening}{part.text}"), number, words)
-        if not read.topics and _EXCLAIMS.match(part.text.casefold()):
+        if _EXCLAIMS.match(part.text.casefold()) and not (read.topics and (read.values or _has_verb(part.text, words))):
             continue
         has_more = place + 1 < len(clauses) and clauses[place + 1].author == part.author
         if has_more and "correct" in read.cues and not read.things and not read.values:
             opening = f"{opening}{part.text} "  # `Sorry, typo!` says what the next sentence does
+            continue
+        if made and _EXPLAINS.search(part.text.casefold()) and not read.things and not read.values:
+            made[-1] = replace(made[-1], cues=made[-1].cues | {"correct"})  # `… on 14 May. I mistyped it.`
             continue
         agreed = agreed or "agrees" in read.cues
         if agreed and read.force == "suggested":
             read = replace(read, force="planned")
         opening = ""
         number += 1
-        yield read
+        made.append(read)
+    return made
 
 
 def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWords) -> Statement:
@@ -135,6 +142,8 @@ def _statement(said: SaidMessage, clause: Clause, number: int, words: LanguageWo
         cues=cues,
         single=bool(attributes & words.single) and "add" not in cues,
         verbs=topics & words.verbs,
+        units=_units(text, values, words),
+        names=_names(text, values, owner if owner != author else "", words),
         at=said.at,
         quoted_by=said.speaker if clause.quoted else "",
         begins=number == 0,
@@ -181,13 +190,31 @@ def _owner(text: str, author: str, words: LanguageWords) -> tuple[str, bool]:
     return author, False
 
 
+def _names(text: str, values: tuple[StatedValue, ...], person: str, words: LanguageWords) -> frozenset[str]:
+    """Return the stems of the names in a clause, of the person it is about, and of relatives."""
+    names = [one.text for one in values if one.kind == "name"]
+    relatives = [word for word in words_in(text) if words.modifiers.get(word.removesuffix("'s")) in KIN]
+    return _stems(" ".join([*names, *relatives, person]), words)
+
+
+def _units(text: str, values: tuple[StatedValue, ...], words: LanguageWords) -> frozenset[str]:
+    """Return the stems of words that follow amounts."""
+    after = [text.partition(one.text)[2].split() for one in values if one.kind == "amount"]
+    return _stems(" ".join(following[0] for following in after if following), words)
+
+
 def _without_cues(text: str, words: LanguageWords) -> str:
     """Return a text without words that are no topics, such as `cancelled`, `I meant` and `the vet thinks`."""
     plain = text.replace("’", "'")
     source = _SOURCE.match(plain)
     if source and (report := words.report.match(plain, source.end())):
         plain = plain[report.end() :]
-    return words.cues["correct"].sub(" ", words.cues["end"].sub(" ", plain))
+    return words.cues["correct"].sub(" ", words.cues["end"].sub(_between, plain))
+
+
+def _between(cue: re.Match[str]) -> str:
+    """Return the words inside a cue, which may be its object: `don't go to the gym any more`, `gave the Corolla to`."""
+    return f" {' '.join(cue[0].split()[1:-1])} "
 
 
 def _modifiers(spoken: list[str], words: LanguageWords) -> Iterator[str]:

@@ -9,6 +9,7 @@ from treering.extensions.statements.pairs import (
     announces_change,
     changed_values,
     differing,
+    have_little_in_common,
     have_other_kinds,
     have_same_attribute,
     is_done,
@@ -22,6 +23,10 @@ LIKELY = 0.14
 more statements that hold are lost in talk in which nothing changes (`steady`) than are found elsewhere."""
 LIKELY_ANYWAY = 0.62
 """The same for a pair of statements with an objection; chosen on the same hands, and on unrelated pairs of our own."""
+LIKELY_LATER = 0.16
+"""The same as `LIKELY` in a long talk, in which more pairs are compared by chance."""
+MAX_SHORT_TALK = 48
+"""Statements up to which a talk is short; chosen on `talks` and `chats` of `benchmarks truth`."""
 _MIN_REPEATED = 2
 """Topics of a statement without values that a later one repeats."""
 
@@ -37,7 +42,8 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
         about = before.id if before.is_stated and before.things else None
         topics, attributes = new.topics | before.topics, new.attributes | before.attributes
         inherited = before.topics - new.topics
-        return replace(new, topics=topics, attributes=attributes, inherited=inherited, about=about)
+        names = new.names | before.names
+        return replace(new, topics=topics, attributes=attributes, inherited=inherited, names=names, about=about)
     is_question = before.force == "asked" and before.author != new.author and before.message == new.message - 1
     if not is_question or not new.begins or not ("answers" in new.cues or len(new.topics) <= 1):
         return new
@@ -46,7 +52,10 @@ def with_context(new: Statement, earlier: Sequence[Statement]) -> Statement:
     if any(not keys.isdisjoint(before.keys.get(kind, ())) for kind, keys in new.keys.items()):
         cues |= {"change"}  # `10 is fine` accepts what was asked for
     inherited = before.topics - new.topics
-    return replace(new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, answers=before.text)
+    names = new.names | before.names
+    return replace(
+        new, topics=topics, attributes=attributes, cues=cues, inherited=inherited, names=names, answers=before.text
+    )
 
 
 def relations_of(comparison: Comparison) -> list[Relation]:
@@ -58,10 +67,13 @@ def relations_of(comparison: Comparison) -> list[Relation]:
         return []
     if repeated := list(_repeated(new, comparison.candidates)):
         return repeated
+    is_short = comparison.count <= MAX_SHORT_TALK
+    least = LIKELY if is_short else LIKELY_LATER
     likely = [
         (chance, old)
         for old, chance in comparison.chances
-        if chance >= LIKELY_ANYWAY or (chance >= LIKELY and not objections(new, old))
+        if chance >= LIKELY_ANYWAY
+        or (chance >= least and not objections(new, old) and (is_short or not have_little_in_common(new, old)))
     ]
     best = max(((chance, old.id) for chance, old in likely), default=(0.0, (-1, -1)))[1][0]
     return [Relation(_kind(new, old), new, old, _is_sure(new, old)) for _, old in likely if old.message == best]

@@ -20,7 +20,7 @@ RelationKind = Literal["corrects", "replaces", "ends", "completes", "reassigns",
 _OWN = re.compile(r"(?<!\w)(?:i|i['’]\w+|my|mine|ich|mein\w*|yo|mi|mis)(?!\w)", re.IGNORECASE)
 MIN_WORDS = 3
 """Words of a statement without values that says something by itself."""
-_SETS = ("subject", "topics", "attributes", "modifiers", "cues", "verbs", "inherited")
+_SETS = ("subject", "topics", "attributes", "modifiers", "cues", "verbs", "inherited", "names", "units")
 _NOTHING: frozenset[str] = frozenset()
 _NO_KEYS: Mapping[ValueKind, frozenset[str]] = {}
 
@@ -82,6 +82,10 @@ class Statement:
     """The topics that name the activity, not its object."""
     inherited: frozenset[str] = frozenset()
     """The topics that it has only from its context: the continued statement or the question."""
+    names: frozenset[str] = frozenset()
+    """The stems of names in it, of people, places and products, and of words such as `my brother`."""
+    units: frozenset[str] = frozenset()
+    """The stems of counted things: `28 kids`."""
     refers: bool = False
     """Whether it begins with a pronoun for an earlier topic."""
     agreed_by: str = ""

@@ -10,7 +10,7 @@ from treering.extensions.statements.statement import Statement
 
 STATEMENTS = "statements"
 """The name of the statements in a payload."""
-RULES = 6
+RULES = 7
 """The version of the rules. Statements of other rules are read again from the messages."""
 
 _STATEMENTS = TypeAdapter(tuple[Statement, ...])
