@@ -35,12 +35,15 @@ def test_nothing_moves_to_where_it_is(kind: str) -> None:
     assert all(status not in targets for status, targets in TRANSITIONS[kind].items())
 
 
+ONLY_BY_MERGE = {"withheld"}
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_status_can_be_reached(kind: str) -> None:
     reached = set(INITIAL[kind])
     for _ in TRANSITIONS[kind]:
         reached |= {to for status in reached for to in TRANSITIONS[kind][status]}
-    assert reached == TRANSITIONS[kind].keys()
+    assert reached == TRANSITIONS[kind].keys() - ONLY_BY_MERGE
 
 
 def test_the_cascade_withdraws_only_what_was_current() -> None:

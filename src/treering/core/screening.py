@@ -48,7 +48,7 @@ class Screened(Generic[_Value]):
 
 
 class _Secrets(list[Secret]):
-    """The secrets found in a value, and the kinds of those that may be repeated in it, by value."""
+    """The secrets found in a value, and by value the kinds of secrets that may be repeated in it."""
 
     def __init__(self, repeated: Mapping[str, str]) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ def is_for_other_places(item: Knowledge, path: str, paths: Iterable[str]) -> boo
 
 
 def places_in(text: str, paths: Iterable[str]) -> list[str]:
-    """Return the places that a rule is limited to by its text, of those that exist among some paths."""
+    """Return the places that the text of a rule limits it to and that exist among some paths."""
     named = list(dict.fromkeys(_named(" ".join(text.split()))))
     known = list(paths) if named else []
     return [

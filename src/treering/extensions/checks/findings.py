@@ -449,7 +449,7 @@ def _added_names(
 
 
 def _removed(change: BranchChange, file: TouchedFile, numbers: Iterable[int]) -> Iterator[str]:
-    """Yield those of some lines of a file that the change removes or moves."""
+    """Yield the lines of a file, among some, that the change removes or moves."""
     lines = (change.text(file.old) or "").split("\n")
     gone = {at for hunk in file.lines for at in range(hunk.old_first, hunk.old_first + hunk.old_count)}
     yield from (lines[at - 1].strip() for at in numbers if at in gone or not file.new)

@@ -252,7 +252,7 @@ def _summary(report: CheckReport) -> str:
 
 
 def _nothing_affected(report: CheckReport) -> str:
-    """Return what was compared without a finding; without a space that is at most the repository's own records."""
+    """Describe what was compared without a finding; without a space at most the repository's own records."""
     if not report.beliefs:
         nothing = "nothing is recorded here, so nothing was compared."
     else:

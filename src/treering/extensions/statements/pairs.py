@@ -252,8 +252,8 @@ def have_common(new: Statement, old: Statement) -> bool:
 def share_only_words(new: Statement, old: Statement) -> bool:
     """Return whether two statements share no subject, only a name that is not changed or the unit of an amount.
 
-    `Fleur changed schools` says nothing about `Joost is Fleur's godfather`, and `11 kids are in the chess club` nothing
-    about `I teach 28 kids`.
+    `Fleur changed schools` is not about `Joost is Fleur's godfather`, nor `11 kids are in the chess club` about `I
+    teach 28 kids`.
     """
     if have_same_attribute(new, old):
         return False

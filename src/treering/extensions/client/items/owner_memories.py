@@ -64,7 +64,7 @@ _TOPIC_BYTES = 4
 _FILE_CHARS = 2
 
 
-class Owner(NamedTuple):
+class MemoryOwner(NamedTuple):
     """Whose memories are compared: a user's, whichever agent stored them; else an agent's in a session."""
 
     user: str
@@ -72,7 +72,7 @@ class Owner(NamedTuple):
     session: str = ""
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> "Owner":
+    def of(cls, metadata: Mapping[str, Any]) -> "MemoryOwner":
         """Return the owner of a memory."""
         user, agent, session = (str(metadata.get(name) or "") for name in (USER, AGENT, SESSION))
         return cls(user) if user else cls("", "user" if agent in {"", UNKNOWN_AGENT} else agent, session)
@@ -117,7 +117,7 @@ class _OwnerMemories:
     """The memories of an owner, some of which wait to be read."""
 
     engine: Engine
-    owner: Owner
+    owner: MemoryOwner
     members: dict[str, _Member] = field(default_factory=dict)
     waiting: dict[str, None] = field(default_factory=dict)
     is_listed: bool = False
@@ -185,7 +185,7 @@ class _OwnerMemories:
         text = content_of(source)
         is_compared = (
             _is_current(source)
-            and Owner.of(source.metadata) == self.owner
+            and MemoryOwner.of(source.metadata) == self.owner
             and source.metadata.get(TYPE) not in _OF_MACHINES
             and len(text) <= MAX_STATED_CHARS
         )
@@ -238,7 +238,7 @@ class _OwnerMemories:
 class _SpaceMemories:
     """The owners whose memories were retrieved from one open space, up to an event of its ledger."""
 
-    owners: dict[Owner, _OwnerMemories] = field(default_factory=dict)
+    owners: dict[MemoryOwner, _OwnerMemories] = field(default_factory=dict)
     sequence: int = 0
     lock: Lock = field(default_factory=Lock)
 
@@ -260,7 +260,9 @@ class _SpaceMemories:
             memories.is_listed = False
 
     def _note(self, identity: str, before: Object | None, after: Object | None) -> None:
-        changed = [Owner.of(one.metadata) for one in (before, after) if isinstance(one, Source) and _is_memory(one)]
+        changed = [
+            MemoryOwner.of(one.metadata) for one in (before, after) if isinstance(one, Source) and _is_memory(one)
+        ]
         for owner, memories in self.owners.items():
             is_erased = before is None and after is None and identity in memories.members
             if is_erased:
@@ -268,7 +270,7 @@ class _SpaceMemories:
             if is_erased or owner in changed:
                 memories.waiting[identity] = None
 
-    def of(self, engine: Engine, owner: Owner) -> _OwnerMemories:
+    def of(self, engine: Engine, owner: MemoryOwner) -> _OwnerMemories:
         """Return the memories of an owner."""
         if owner not in self.owners:
             self.owners[owner] = _OwnerMemories(engine, owner)
@@ -285,9 +287,9 @@ _CACHES: WeakKeyDictionary[Any, _SpaceMemories] = WeakKeyDictionary()
 
 def replacements(engine: Engine, memories: Sequence[Source], *, context: str = "") -> Replacements:
     """Return which of some memories others of their owners replaced. `context`: the nested context of the reader."""
-    owners: dict[Owner, list[str]] = {}
+    owners: dict[MemoryOwner, list[str]] = {}
     for one in memories:
-        owners.setdefault(Owner.of(one.metadata), []).append(one.id)
+        owners.setdefault(MemoryOwner.of(one.metadata), []).append(one.id)
     replaced = Replacements()
     space = _CACHES.setdefault(engine.index, _SpaceMemories())
     with space.lock:
@@ -307,7 +309,7 @@ def replacements(engine: Engine, memories: Sequence[Source], *, context: str = "
     return replaced
 
 
-def _reach_of(owner: Owner, engine: Engine) -> Reach:
+def _reach_of(owner: MemoryOwner, engine: Engine) -> Reach:
     """Return the reach of the memories of an owner. It may include a few others."""
     parts: list[Filter] = [Compare("type", "eq", "source"), Compare("origin", "prefix", PREFIX)]
     if owner.user:
@@ -367,7 +369,7 @@ def _plain(ref: StatementRef) -> tuple[str, str, int]:
     return render_time(ref.at), ref.memory, ref.number
 
 
-def _read_saved(ready: ReadyValues | None, owner: Owner) -> Mapping[str, SavedMemory]:
+def _read_saved(ready: ReadyValues | None, owner: MemoryOwner) -> Mapping[str, SavedMemory]:
     value = _in_file(ready, owner).get(_name(owner))
     try:
         return _SAVED.validate_python(value[1]) if value and value[0] == rules_digest() else {}
@@ -375,21 +377,21 @@ def _read_saved(ready: ReadyValues | None, owner: Owner) -> Mapping[str, SavedMe
         return {}
 
 
-def _write_saved(ready: ReadyValues | None, owner: Owner, saved: Mapping[str, SavedMemory]) -> None:
+def _write_saved(ready: ReadyValues | None, owner: MemoryOwner, saved: Mapping[str, SavedMemory]) -> None:
     """Save the results of an owner. If two processes write at once, one may lose its own."""
     if ready is not None:
         value = [rules_digest(), {identity: [*one] for identity, one in saved.items()}]
         ready.write(_file(owner), _in_file(ready, owner) | {_name(owner): value})
 
 
-def _in_file(ready: ReadyValues | None, owner: Owner) -> dict[str, Any]:
+def _in_file(ready: ReadyValues | None, owner: MemoryOwner) -> dict[str, Any]:
     value = None if ready is None else ready.read(_file(owner))
     return value if isinstance(value, dict) else {}
 
 
-def _file(owner: Owner) -> str:
+def _file(owner: MemoryOwner) -> str:
     return f"{_name(owner)[:_FILE_CHARS]}.memories"
 
 
-def _name(owner: Owner) -> str:
+def _name(owner: MemoryOwner) -> str:
     return digest(canonical_json([*owner]))

@@ -37,7 +37,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedMemories:
     """By the id of a memory the current one, at the end of the chain.
 
     `is_partial`: whether not all memories of an owner were compared yet, so that marks may be missing.
@@ -47,7 +47,7 @@ class Replaced:
     is_partial: bool = False
 
 
-def replaced_memories(engine: Engine, found: Sequence[Source], reader: Reader) -> Replaced:
+def replaced_memories(engine: Engine, found: Sequence[Source], reader: Reader) -> ReplacedMemories:
     """Return which memories were replaced. It depends on the memories of their owners alone."""
     later: dict[str, str] = {}
     looked_up: set[str] = set()
@@ -68,7 +68,7 @@ def replaced_memories(engine: Engine, found: Sequence[Source], reader: Reader) -
         sources = [one for one in _read(engine.ledger, sorted(new_ids)) if reader.sees(one)]
     visible = looked_up | {one.id for one in sources}
     later = {old: new for old, new in later.items() if new in visible}
-    return Replaced({one.id: new for one in found if (new := _current(later, one.id)) != one.id}, is_partial)
+    return ReplacedMemories({one.id: new for one in found if (new := _current(later, one.id)) != one.id}, is_partial)
 
 
 def key_root(user: object, key: str) -> str:
