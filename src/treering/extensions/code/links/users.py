@@ -250,7 +250,7 @@ def _by_imported_class(
         for other in place.head.heading.replace("::", ".").split(", ")
         for module in place.file.modules
     }
-    if not (own and others):
+    if not (own and others) or family == "go":  # in Go, the other type may be an interface, which is not imported
         return list(users)
     imported = {uses_name(family, *one): one in own for one in own ^ others}
     more: PassagesFound = yield PassageRequest((), reach, named=tuple(imported))
