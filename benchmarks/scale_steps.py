@@ -46,10 +46,15 @@ def scale_fill(folder: str, kind: str, size: int) -> Answer:
 
     with _opened(folder) as space:
         base, spent, slices, before = peak_memory(), 0.0, [], space.engine.index.vectors.lag().total
-        for batch in batches(items_for(KINDS[kind], size - before, skip=before), _ITEMS_PER_CALL):
+        # Counted as in `items_for`, which estimates the passages of a file of code.
+        progress = Path(folder) / "filled"
+        filled = int(progress.read_text(encoding="ascii")) if progress.exists() else 0
+        for batch in batches(items_for(KINDS[kind], size - filled, skip=filled), _ITEMS_PER_CALL):
             cost = cost_of(partial(_add, space, batch)).cpu
             spent += cost
             slices.append(cost / len(batch))
+            filled += sum(map(KINDS[kind].passages, batch))
+            progress.write_text(str(filled), encoding="ascii")
         passages = space.engine.index.vectors.lag().total
         memory = peak_memory() - base
         _decide(space)
