@@ -187,3 +187,13 @@ def test_questions_about_code_omit_files_that_share_only_words(space, tmp_path):
     asked, task = paths("where do we run a failed upload again"), paths("run a failed upload again")
     assert "src/retry.py" in asked
     assert len(asked) == TUNING.context.best_files < len(task)
+
+
+def test_pack_contains_a_copied_file_once(project, tmp_path):
+    guide = "# Retries\n\nThe uploader retries uploads with backoff, three times, before an error is raised.\n"
+    for version in ("latest", "next"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "guide.md").write_text(guide, encoding="utf-8")
+    project.ingest("path", input={"path": str(tmp_path)})
+    pack = context(project, "How does the uploader retry uploads with backoff?", max_tokens=6000)
+    assert [item.text for item in pack.items].count(guide.strip()) == 1

@@ -322,13 +322,16 @@ def _of_further_files(heads: Sequence[PassageHead], at_first: int, most: int) ->
 def _further(
     found: Sequence["_ShownCandidate"], hits: Sequence[Hit], reader: CandidateReader, wording: Wording, *, most: int
 ) -> tuple[Hit, ...]:
-    """Return the best passage of each file without a hit, of the passages that were read."""
+    """Return the best passage of each file without a hit, of the passages that were read, without copies."""
+    if not most:
+        return ()
     shown = {hit.head.object_id for hit in hits}
     best: dict[str, Hit] = {}
-    for one in found if most else ():
+    for one in found:
         if one.head.place_role != NO_PLACE and one.head.object_id not in shown and (words := reader.words(one.head)):
             best.setdefault(one.head.object_id, _hit(one, words, reader, wording))
-    return tuple(islice(best.values(), most))
+    distinct = set(_diverse([*hits, *best.values()], limit=len(hits) + len(best)).keys)
+    return tuple(islice((hit for hit in best.values() if hit.head.key in distinct), most))
 
 
 @dataclass(frozen=True, slots=True)
