@@ -95,3 +95,6 @@ MAX_PERIOD_DAYS = 100
 
 MAX_NEAREST = 3
 """Passages that a pack without an answer names as the nearest."""
+
+MAX_IDS = 4
+"""Ids of a question whose passages are searched literally."""

@@ -121,6 +121,7 @@ class RelevanceTuning(NamedTuple):
     nearness_unknown: float
     min_nearness: float
     broken_names_weight: float
+    min_unknown_id_share: float
     max_name_gap: int
     min_share: float
     min_score_share: float

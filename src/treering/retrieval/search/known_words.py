@@ -14,8 +14,8 @@ from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.text.dates import asked_ranges
 from treering.retrieval.text.typed_words import TypedWords, WordsKnown, listed, unknown_among
 
-_TICKET = re.compile(r"(?<!\w)#\d+\b")
-"""A reference such as `#5135`: the subject of a commit ends with one."""
+_TICKET = re.compile(r"(?<!\w)#\d+\b|\A\s*\[?[A-Z][A-Z0-9]{1,9}-\d+(?=\]|:)")
+"""A reference such as `#5135`, with which the subject of a commit ends, or `PROJ-123:`, with which it begins."""
 _KIND_OF_CHANGE = re.compile(
     r"\A\s*(?:build|chore|ci|docs?|feat|fix|perf|refactor|revert|style|tests?)(?=(?:\([^()]*\))?!?:\s)", re.IGNORECASE
 )

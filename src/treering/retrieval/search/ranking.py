@@ -45,6 +45,7 @@ from treering.retrieval.search.question import Arms, Meaning, Question, asks_abo
 from treering.retrieval.search.release_sections import release_sections
 from treering.retrieval.search.symbols import defining_passages
 from treering.retrieval.text.analysis import count_words, index_text
+from treering.retrieval.text.typed_words import ids_in
 from treering.retrieval.tuning import TUNING
 
 _BY_MEANING = (VECTORS, QUICK)
@@ -282,8 +283,8 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         if not is_long(question.text):
             defining = yield from defining_passages(question.text, reach)
             ranked = yield from _with_first(ranked, DEFINES, {head.key for head in defining}, candidates)
-    if by_files or _is_quote(question.text):
-        exact = yield from _exact_matches(question, reach)
+    if phrases := _exact_phrases(question.text, in_files=by_files):
+        exact = yield from _exact_matches(phrases, reach)
         ranked = (yield from _with_first(ranked, EXACT, exact, candidates))[:pool]
     if in_project:
         sections = yield from release_sections(question, reach)
@@ -335,18 +336,27 @@ def _own_scores(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
     return {hit.key: hit.score for hit in fuse(own, weights)}
 
 
-def _exact_matches(question: Question, reach: Reach) -> Steps[set[int]]:
-    """Find passages with the literal text of a whole short question.
+def _exact_phrases(text: str, *, in_files: bool) -> list[str]:
+    """Return the ids in a question and, of a short one about files or in quotes, its whole text.
 
-    A pasted message, heading or line of code usually occurs in one place. A phrase that many passages contain, such as
-    "run the tests", identifies none.
+    A pasted message, heading or line of code usually occurs in one place, and so does an id.
     """
-    phrase = "" if is_long(question.text) else index_text(question.text)
-    if len(phrase.split()) <= TUNING.question.max_lookup_words:
-        return set()
-    most = TUNING.question.max_exact_passages
-    found: TextFound = yield TextRequest(reach, most + 1, words=(phrase,))
-    return {hit.key for hit in found.words} if len(found.words) <= most else set()
+    if is_long(text):
+        return []
+    whole = index_text(text) if in_files or _is_quote(text) else ""
+    is_phrase = len(whole.split()) > TUNING.question.max_lookup_words
+    ids = [index_text(one).split()[0] for one in ids_in(text)[: limits.MAX_IDS]]  # the first term is the whole id
+    return [*ids, *([whole] if is_phrase else [])]
+
+
+def _exact_matches(phrases: Iterable[str], reach: Reach) -> Steps[set[int]]:
+    """Find passages with a literal phrase. One that many passages contain, such as "run the tests", identifies none."""
+    most, keys = TUNING.question.max_exact_passages, set[int]()
+    for phrase in phrases:
+        found: TextFound = yield TextRequest(reach, most + 1, words=(phrase,))
+        if len(found.words) <= most:
+            keys |= {hit.key for hit in found.words}
+    return keys
 
 
 def _is_quote(text: str) -> bool:

@@ -14,6 +14,8 @@ from treering.retrieval.search.idf import IdfWeights
 from treering.retrieval.search.known_words import KnownWords
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Retrieval
+from treering.retrieval.text.analysis import index_text
+from treering.retrieval.text.typed_words import ids_in
 from treering.retrieval.tuning import TUNING
 
 WEAK = "weak"
@@ -54,6 +56,8 @@ class Judgement:
 
 def answers(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]) -> bool:
     """Return whether any of the best hits is relevant to a question, and chance does not explain them."""
+    if _asks_for_unknown_id(idf, question):
+        return False
     if is_talk(hits) and idf.dates:  # turns seldom contain their own date
         idf = idf.undated()
         hits = [HitSignals.of(idf, question.meaning, one.hit) for one in hits]
@@ -70,6 +74,17 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]
     if meaning is not None and any((one.cosine or -1.0) >= idf.near_from(meaning) for one in hits):
         return True
     return any(one.coverage >= _min_coverage(one) for one in hits)
+
+
+def _asks_for_unknown_id(idf: IdfWeights, question: Question) -> bool:
+    """Return whether a question is mainly about an id that no passage has: nearness in meaning says nothing of ids."""
+    unknown, parts = set[str](), set[str]()
+    for one in ids_in(question.text):
+        whole, *rest = index_text(one).split()
+        parts.update(rest)
+        unknown.update({whole} & idf.unknown)
+    weight = idf.share(unknown)
+    return bool(unknown) and weight >= TUNING.relevance.min_unknown_id_share * (1 - idf.share(parts))
 
 
 def _outdated_sources(found: Retrieval) -> Iterator[str]:

@@ -14,6 +14,12 @@ from treering.retrieval.tuning import TUNING
 _WORD = re.compile(r"[^\s\"'“”‘’`()\[\]{}<>,;:!?…]+")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
+_ID = re.compile(
+    r"(?=.*[A-Za-z])(?=(?:.*\d){2})(?!\d+[A-Za-z]{1,3}\Z)[A-Za-z0-9]{5,}(?:-[A-Za-z0-9]+)*"  # hashes, UUIDs, `E0277`
+    r"|[A-Z][A-Z0-9]{1,9}-\d+(?:-\d+)*"  # tickets, invoices
+    r"|\d{6,}|\d+(?:-\d+){3,}"
+)
+"""An id: letters with at least two digits, but no quantity such as `100mg`, or a long or divided number."""
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
 _SHOWN = 8
 _OF_MANNER = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
@@ -74,8 +80,8 @@ class TypedWords:
     def names(self, rarity: Rarity) -> Mapping[str, tuple[str, ...]]:
         """Return the names that the task may be about, as typed, each with its index terms.
 
-        Paths, identifiers and words in backquotes are names, and so are plain words that probably name the subject and
-        not the manner of a request: `rarity` states how rare they are in general text.
+        Paths, identifiers, ids and words in backquotes are names, and so are plain words that probably name the subject
+        and not the manner of a request: `rarity` states how rare they are in general text.
         """
         quoted = set(_QUOTED.findall(self.task))
         is_short = len(self.content_terms) <= TUNING.question.max_subject_terms
@@ -84,7 +90,7 @@ class TypedWords:
             is_subject = not self.content_terms.isdisjoint(terms) and (
                 _is_proper(word, begins=begins_sentence(self.task, at)) or (is_short and _may_be_subject(word, rarity))
             )
-            if word in quoted or _is_name(word) or is_subject:
+            if word in quoted or _is_name(word) or is_subject or _ID.fullmatch(word):
                 wanted[word] = terms
         return {word: terms for word, terms in wanted.items() if terms}
 
@@ -152,6 +158,12 @@ def begins_sentence(task: str, at: int) -> bool:
     """Return whether a sentence begins here, so that a capital does not mark a name."""
     before = task[:at].rstrip()
     return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
+
+
+def ids_in(text: str) -> list[str]:
+    """Return the distinct ids in a text, such as hashes, UUIDs, error codes and numbers of tickets, in order."""
+    words = (match[0].strip(".*-–—/#") for match in _WORD.finditer(text))
+    return [*dict.fromkeys(word for word in words if _ID.fullmatch(word))]
 
 
 _CALENDAR = MONTH_WORDS | WEEKDAY_WORDS
