@@ -187,3 +187,26 @@ def test_questions_about_code_omit_files_that_share_only_words(space, tmp_path):
     asked, task = paths("where do we run a failed upload again"), paths("run a failed upload again")
     assert "src/retry.py" in asked
     assert len(asked) == TUNING.context.best_files < len(task)
+
+
+def imports_of(pack):
+    return [item for item in pack.items if "import (" in item.text]
+
+
+@pytest.mark.parametrize(
+    ("task", "has_others", "shown"),
+    [
+        ("Add jitter to the backoff of a client", True, 0),
+        ("Add jitter to the backoff of a client", False, 1),
+        ("Sort the import lines about the backoff of a client", True, 1),
+    ],
+)
+def test_imports_are_shown_only_if_nothing_else_of_a_file_is_relevant(space, tmp_path, task, has_others, shown):
+    names = "".join(f"    backoff_{number},\n" for number in range(30))
+    steps = "".join(f"    wait.step_{number}()\n" for number in range(30))
+    made = Scratch(tmp_path / "acme")
+    header = f"from waiting import (\n    Backoff,\n    jitter,\n    client,\n{names})\n"
+    function = f'\n\ndef connect(wait):\n    """Do the backoff of a client."""\n{steps}'
+    made.commit({"acme/net.py": header + (function if has_others else "")})
+    space.ingest("repo", input={"path": str(made.folder)})
+    assert len(imports_of(context(space, task))) == shown

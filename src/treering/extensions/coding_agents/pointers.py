@@ -15,8 +15,6 @@ from treering.extensions.coding_agents.named_places import (
     NamedPlaces,
     definitions_about,
     definitions_of,
-    is_comment,
-    is_import,
     last_part,
     names_file,
     names_in,
@@ -27,6 +25,7 @@ from treering.extensions.coding_agents.option_places import names_option, option
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.ports.ledger import ObjectRequest
 from treering.retrieval import limits
+from treering.retrieval.search.import_lines import is_comment, is_import
 from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
