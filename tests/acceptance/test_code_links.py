@@ -312,3 +312,71 @@ def test_a_context_without_code_says_nothing_of_what_may_break_and_asks_nothing_
     report = space.query("context", input={"task": "bees at noon"})
     assert report.pack.may_break == ()
     assert "May break" not in report.text
+
+
+PY_STORE = "{imported}class {name}{bases}:\n    def load_all(self):\n        return []\n"
+TS_STORE = "{imported}export class {name}{bases} {{\n  loadAll(): string[] {{\n    return []\n  }}\n}}\n"
+PY_USE = "from {module} import {name}\n\n\ndef of_{name}(it: {name}):\n    return it.load_all()\n"
+TS_USE = (
+    "import {{ {name} }} from '../{module}'\n\nexport function of_{name}(it: {name}) {{\n  return it.loadAll()\n}}\n"
+)
+
+
+def stores(language):
+    """Return files that define classes with a method of one name, and one file for each class that imports it."""
+    code, use = (PY_STORE, PY_USE) if language == "py" else (TS_STORE, TS_USE)
+    bases = {"Store": "", "FileStore": "Store", "ZipStore": "FileStore", "Jobs": ""}
+    files = {}
+    for name, base in bases.items():
+        module, folder = f"shop/{name.lower()}", f"shop.{base.lower()}"
+        imported = (
+            f"from {folder} import {base}\n\n\n"
+            if language == "py"
+            else f"import {{ {base} }} from './{base.lower()}'\n\n"
+        )
+        inherits = f"({base})" if language == "py" else f"\n  extends {base}"
+        files[f"{module}.{language}"] = code.format(
+            imported=imported if base else "", name=name, bases=inherits if base else ""
+        )
+        imported_as = module.replace("/", ".") if language == "py" else module
+        files[f"app/of_{name.lower()}.{language}"] = use.format(module=imported_as, name=name)
+    return files
+
+
+def callers(space, method):
+    links = ask(space, method, types=["calls"]).code
+    return {one.symbol: one.told for one in links if one.symbol.startswith("of_")}
+
+
+@pytest.mark.parametrize(("language", "method"), [("py", "load_all"), ("ts", "loadAll")])
+def test_files_that_import_a_base_class_or_subclass_may_use_a_method(space, project, language, method):
+    write(project, stores(language))
+    ingest(space, project)
+    assert callers(space, f"shop/filestore.{language}::FileStore.{method}") == {
+        "of_Store": "perhaps called by",
+        "of_FileStore": "called by",
+        "of_ZipStore": "perhaps called by",
+    }
+    assert callers(space, f"shop/store.{language}::Store.{method}").keys() == {
+        "of_Store",
+        "of_FileStore",
+        "of_ZipStore",
+    }
+    assert callers(space, f"shop/jobs.{language}::Jobs.{method}").keys() == {"of_Jobs"}
+
+
+def test_base_class_is_found_through_one_without_the_method(space, project):
+    between = "from shop.store import Store\n\n\nclass Middle(Store):\n    pass\n"
+    own = PY_STORE.format(imported="from shop.middle import Middle\n\n\n", name="FileStore", bases="(Middle)")
+    write(project, {**stores("py"), "shop/middle.py": between, "shop/filestore.py": own})
+    ingest(space, project)
+    assert "of_Store" in callers(space, "shop/filestore.py::FileStore.load_all")
+
+
+def test_files_that_import_an_interface_may_use_its_method(space, project):
+    files = stores("ts")
+    files["shop/store.ts"] = "export interface Store {\n  loadAll(): string[]\n}\n"
+    files["shop/filestore.ts"] = files["shop/filestore.ts"].replace("extends", "implements")
+    write(project, files)
+    ingest(space, project)
+    assert "of_Store" in callers(space, "shop/filestore.ts::FileStore.loadAll")

@@ -989,6 +989,48 @@ def test_resumed_session_gets_only_what_changed(shop):
     assert "mosaic" not in told
 
 
+def resume_after(shop, told, *, later=""):
+    """Return the brief for a resumed session with a new id, whose transcript contains an earlier brief."""
+    transcript = shop.parent / "resumed.jsonl"
+    transcript.write_text(f"{json.dumps({'content': told}, ensure_ascii=False)}\n{later}", encoding="utf-8")
+    given = {"hook_event_name": "SessionStart", "session_id": "two", "cwd": str(shop), "source": "resume"}
+    return context_of(hook("begin", {**given, "transcript_path": str(transcript)}, shop))
+
+
+def test_resumed_session_with_a_new_id_gets_only_what_changed(shop):
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop), "source": "startup"}
+    told = context_of(hook("begin", begin, shop))
+    assert resume_after(shop, told) == ""
+    with open_space(f"sqlite:{shop}/.treering/treering.db", channel="user", actor="ada") as space:
+        decide(space, "The orchard grows quinces", note(space, "Quinces grow in the orchard."))
+    changed = resume_after(shop, told)
+    assert "The orchard grows quinces" in changed
+    assert "Baskets hold three things" not in changed
+
+
+def test_resumed_session_gets_the_brief_if_a_compaction_removed_it(shop):
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop), "source": "startup"}
+    told = context_of(hook("begin", begin, shop))
+    compacted = '{"type":"system","subtype":"compact_boundary"}\n'
+    assert "Baskets hold three things" in resume_after(shop, told, later=compacted)
+
+
+def test_session_resumed_after_a_week_gets_no_second_brief(shop):
+    begin = {"hook_event_name": "SessionStart", "session_id": "one", "cwd": str(shop)}
+    hook("begin", {**begin, "source": "startup"}, shop)
+    (file,) = ready_folder(shop / ".treering/treering.db").glob("*.shown")
+    os.utime(file, (time.time() - 7 * 86_400,) * 2)
+    hook("begin", {**begin, "session_id": "other", "source": "startup"}, shop)
+    assert hook("begin", {**begin, "source": "resume"}, shop) == {}
+
+
+def test_compaction_of_a_subagent_forgets_nothing(shop):
+    given = {"session_id": "one", "cwd": str(shop)}
+    hook("begin", {**given, "hook_event_name": "SessionStart", "source": "startup"}, shop)
+    hook("keep", {**given, "hook_event_name": "PreCompact", "agent_id": "a1"}, shop)
+    assert on_prompt(shop, "Continue.") == ""
+
+
 def test_subagent_gets_no_brief(shop):
     given = {"hook_event_name": "SessionStart", "cwd": str(shop), "session_id": "one", "agent_id": "a1"}
     assert hook("begin", given, shop) == {}

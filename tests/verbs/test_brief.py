@@ -329,7 +329,7 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("a = 1\nb = 2\n", {"Decided": [f"Anvils are numbered{BY_AGENT}"]}),
+        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered (acme/app.py:1)"]}),
         ("a = 2\n", {"Decided": [f'Anvils are numbered ({EDITED}acme/app.py:1 is now "a = 2")']}),
         (
             "def number(): ...\n",

@@ -197,3 +197,26 @@ def test_pack_contains_a_copied_file_once(project, tmp_path):
     project.ingest("path", input={"path": str(tmp_path)})
     pack = context(project, "How does the uploader retry uploads with backoff?", max_tokens=6000)
     assert [item.text for item in pack.items].count(guide.strip()) == 1
+
+
+def imports_of(pack):
+    return [item for item in pack.items if "import (" in item.text]
+
+
+@pytest.mark.parametrize(
+    ("task", "has_others", "shown"),
+    [
+        ("Add jitter to the backoff of a client", True, 0),
+        ("Add jitter to the backoff of a client", False, 1),
+        ("Sort the import lines about the backoff of a client", True, 1),
+    ],
+)
+def test_imports_are_shown_only_if_nothing_else_of_a_file_is_relevant(space, tmp_path, task, has_others, shown):
+    names = "".join(f"    backoff_{number},\n" for number in range(30))
+    steps = "".join(f"    wait.step_{number}()\n" for number in range(30))
+    made = Scratch(tmp_path / "acme")
+    header = f"from waiting import (\n    Backoff,\n    jitter,\n    client,\n{names})\n"
+    function = f'\n\ndef connect(wait):\n    """Do the backoff of a client."""\n{steps}'
+    made.commit({"acme/net.py": header + (function if has_others else "")})
+    space.ingest("repo", input={"path": str(made.folder)})
+    assert len(imports_of(context(space, task))) == shown

@@ -63,3 +63,46 @@ def test_file_renamed_since_it_was_read_is_shown_with_its_new_path(space, reposi
     repository.git("mv", "retry.py", "limits.py")
     report = space.query("page", input={"name": "retry.py"})
     assert "the file was renamed to limits.py" in str(report)
+
+
+def retry_notes(space):
+    """Return by place the notes of the hits of a search."""
+    hits = space.query("search", input={"text": "LIMIT retry WAIT"}).hits
+    return {hit.place.partition("#")[0]: (hit.note, hit.current) for hit in hits if hit.first_line}
+
+
+@pytest.mark.parametrize("commit", [False, True])
+@pytest.mark.parametrize("branch", ["", "unread"])
+@pytest.mark.parametrize(
+    ("new", "edit", "note"),
+    [
+        ("limits.py", "", ("renamed to limits.py", True)),
+        ("limits.py", "MORE = 1\n", ("renamed to limits.py", True)),
+        ("", "", ("changed since: retry.py is no longer in the work tree", False)),
+        ("retry.py", "MORE = 1\n", ("", True)),
+    ],
+)
+def test_search_marks_files_that_left_their_path(space, repository, branch, commit, new, edit, note):
+    if branch:
+        repository.git("checkout", "-q", "-b", branch)
+    (repository.folder / "retry.py").unlink()
+    if new:
+        (repository.folder / new).write_text(RETRY + edit)
+    if commit:
+        repository.commit()
+    assert retry_notes(space)["retry.py"] == note
+
+
+def test_unread_branch_leaves_out_files_that_others_added(space, repository):
+    first = repository.git("rev-parse", "HEAD")
+    repository.commit({"later.py": "RETRY_LIMIT = WAIT = 3\n"})
+    space.ingest("repo", input={"path": str(repository.folder)})
+    repository.git("checkout", "-q", "-b", "unread", first)
+    repository.commit({"retry.py": RETRY + "MORE = 1\n"})
+    assert retry_notes(space) == {"retry.py": ("", True)}
+
+
+def test_context_marks_renamed_files(space, repository):
+    repository.git("mv", "retry.py", "limits.py")
+    pack = space.query("context", input={"task": "Change the retry LIMIT and WAIT"}).pack
+    assert [one.flags for one in pack.items if one.title.startswith("retry.py")] == [("renamed to limits.py",)]

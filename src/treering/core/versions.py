@@ -182,6 +182,8 @@ class TreeView:
     """The branch of the repository that was read first, usually the default one."""
     is_later: bool = False
     """Whether the tree is another commit of the branch, such as a merge: unread contents count as unchanged."""
+    own: Collection[str] = field(default=(), hash=False)
+    """The differing paths that the tree itself changed since it left the branch; for these the same applies."""
 
     def has(self, origin: str) -> bool:
         """Return whether an origin belongs to the repository."""
@@ -198,10 +200,11 @@ class TreeView:
     def contents(self, origin: str, fingerprint: str) -> str | None:
         """Return which contents of a source are in the tree, or `None`."""
         held = HeldContents.parse(fingerprint)
-        if origin == self.root or self.path(origin) not in self.changed:
+        path = self.path(origin)
+        if origin == self.root or path not in self.changed:
             return held.on(self.branch)
-        wanted = self.changed[self.path(origin)]
-        unread = held.on(self.branch) if self.is_later else None
+        wanted = self.changed[path]
+        unread = held.on(self.branch) if self.is_later or path in self.own else None
         return next((one for one in held.fingerprints if wanted and is_blob(one, wanted)), unread)
 
     def lost(self, origin: str, fingerprint: str, lost_on: Collection[str]) -> bool:

@@ -179,6 +179,7 @@ class ContextTuning(NamedTuple):
     """The contents of a context pack."""
 
     best_files: int
+    max_leading: int
     min_shared_words: int
     max_new_share: float
     with_reply: int

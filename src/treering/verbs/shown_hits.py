@@ -25,7 +25,7 @@ from treering.retrieval.search.retrieval import Hit, Retrieval
 from treering.retrieval.text.decision_records import ReplacedRecord
 from treering.verbs.envelope import Call, Value
 from treering.verbs.replaced_turns import ReplacingTurn
-from treering.verbs.trees import CHANGED
+from treering.verbs.trees import CHANGED, RENAMED
 
 USUAL = frozenset({"active", "finalized", "open"})
 """Statuses that need no mention."""
@@ -125,7 +125,7 @@ class ShownHit(Value):
     note: str = ""
     """Why it is not: `not on this branch (feature/x)`, `changed since: …`, or `superseded by "TITLE"`.
 
-    Of a current turn: `contested by turn 6 (Cleo, 2026-03-02)`.
+    Of a current turn: `contested by turn 6 (Cleo, 2026-03-02)`; of a current passage: `renamed to PATH`.
     """
     superseded_by: str = Field(
         default="",
@@ -210,6 +210,7 @@ def show(
     """
     head, state = hit.head, hit.state
     is_contested = not note and replaced is not None and replaced.is_contested
+    is_renamed = note.startswith(RENAMED)
     note = note or (replaced.note if replaced else "")
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -231,7 +232,7 @@ def show(
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
-        current=(not note or is_contested)
+        current=(not note or is_contested or is_renamed)
         and state.status in CURRENT[state.type]
         and not (hit.item and is_over(hit.item, now=now)),
         note=note,

@@ -52,6 +52,8 @@ _MAX_BRANCHES_NAMED = 5
 _ELSEWHERE, _NOWHERE = "not on this branch", "not in this tree"
 CHANGED = "changed since: "
 """The beginning of a note about lines that changed in the work tree since they were read."""
+RENAMED = "renamed to "
+"""The beginning of a note about a passage whose file was renamed in the work tree, but has the same lines."""
 REPLACED = "superseded by "
 """The beginning of a note about knowledge that other knowledge replaced in the tree."""
 _MAP = "repo"
@@ -70,8 +72,6 @@ class AskedTree:
     here: CheckedOut | None = None
     lookup: TreeLookup | None = None
     warnings: tuple[str, ...] = ()
-    commit: str = ""
-    """The commit at which the branch of the view was read."""
     read_at: str = ""
     """The commit that the work tree is compared with to find renamed files."""
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
@@ -81,7 +81,18 @@ class AskedTree:
         """Return how a passage changed in the work tree since it was read; empty if it did not."""
         if segment is None or not self.view.has(head.origin):
             return ""
-        return self._changed(head, segment, segment.excerpt)
+        return self._changed(head, segment, segment.excerpt) or self.note_of_place(head.origin)
+
+    def note_of_place(self, origin: str) -> str:
+        """Return what became of the path of a file in the work tree; empty if the file is there."""
+        if self.here is None or origin == self.view.root or not self.view.has(origin):
+            return ""
+        path = self.view.path(origin)
+        lying = self._file(path)
+        if lying is None or lying.data is not None:
+            return ""
+        now = self._moved_to(path)
+        return f"{RENAMED}{now}" if now else "no longer in the work tree"
 
     def note_of_text(self, source: Source) -> str:
         """Return as of which commit the stored text of a file is if the file differs in the work tree; else empty."""
@@ -154,25 +165,11 @@ class AskedTree:
         if head.status != "active":
             return _NOWHERE
         contents = self.view.contents(head.origin, head.fingerprint)
-        if segment.place_in_contents(contents) or (contents is None and self._is_changed_on_unread_branch(head.origin)):
+        if segment.place_in_contents(contents):
             return self._changed(head, segment, ref.quote(segment))
         # Lines that the default branch lost are on no branch that begins there now.
         is_lost = self.view.leading in ref.lost_on
         return self._lost(head, segment, ref.quote(segment)) if is_lost else _ELSEWHERE
-
-    def _is_changed_on_unread_branch(self, origin: str) -> bool:
-        """Return whether a branch that was not read changes or renames a file, which the work tree then shows."""
-        path = self.view.path(origin)
-        if path not in self.view.changed or path not in self._own_changes or self._file(path) is None:
-            return False
-        return bool(self.view.changed[path] or self._moved_to(path))
-
-    @property
-    def _own_changes(self) -> Collection[str]:
-        """The files that a branch changed itself; others differ because it began before they were changed."""
-        if self.here is None or self.lookup is None:
-            return ()
-        return self.lookup.changed(self.here.place, self.here.commit, since=self.commit)
 
     def _lost(self, head: Head, segment: Segment, quote: str) -> str:
         """Return the note of lines that the tree lost: their replacement if they were edited and the file is here."""
@@ -533,7 +530,9 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
     unread = f"{here.branch} was not read, so only its changes of cited lines are known. Run: `treering add .`"
     if view is None:
         view = _view(repository, _leading(repository), here.branch)
-    return AskedTree(view, here, lookup, (unread,), known[view.branch], known[view.branch])
+    elif view.changed and lookup:
+        view = replace(view, own=lookup.changed(here.place, here.commit, since=known[view.branch]))
+    return AskedTree(view, here, lookup, (unread,), read_at=known[view.branch])
 
 
 def _beside(repository: Source, name: str, commit: str, place: str, lookup: TreeLookup | None) -> TreeView | None:

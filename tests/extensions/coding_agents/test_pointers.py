@@ -55,6 +55,22 @@ def space(acme):
 
 
 @pytest.mark.parametrize(
+    "prompt", ["retry_upload ignores the limit", "Is acme/upload.py done?", "retries of an upload"]
+)
+def test_prompt_names_the_new_path_of_a_file(acme, space, prompt):
+    (acme / "acme/upload.py").rename(acme / "acme/sending.py")
+    lines = [line.text for line in pointers(space.asked_from(acme), prompt)]
+    assert lines
+    assert all("(renamed to acme/sending.py)" in line for line in lines if line.startswith("acme/upload.py"))
+
+
+def test_prompt_states_that_a_named_file_is_gone(acme, space):
+    (acme / "acme/upload.py").unlink()
+    (line,) = pointers(space.asked_from(acme), "Is acme/upload.py done?")
+    assert line.text.startswith("acme/upload.py (no longer in the work tree)")
+
+
+@pytest.mark.parametrize(
     "prompt",
     ["continue", "run the tests", "thanks, commit this", "ok go on", "", "?", "why?", "address 3, 12/14 and #5"],
 )

@@ -219,6 +219,42 @@ def test_header_and_implementation_of_c_have_one_page(yard):
     assert "Lock" not in page
 
 
+STUBBED = {
+    "README.md": "# nest\n\nNest holds eggs.\n",
+    "nest/__init__.py": '"""Holds eggs."""\nfrom nest.eggs import lay\n',
+    "nest/__init__.pyi": "from nest.eggs import lay as lay\n",
+    "nest/eggs.py": '"""Eggs."""\n\n\ndef lay(count=1):\n    """Lay some eggs."""\n    return count\n',
+    "nest/eggs.pyi": "class Shell: ...\n\ndef lay(count: int = ...) -> int: ...\n",
+    "nest/_types.pyi": "class Twig: ...\nclass Straw: ...\n",
+    "web/view.js": "export function view() {\n  return 1\n}\n",
+    "web/view.d.ts": "export function view(): number\n",
+}
+
+
+@pytest.fixture
+def nest(tmp_path, space):
+    Bakery(tmp_path / "nest", STUBBED).ingest(space)
+    return wiki(space)
+
+
+def test_stub_is_in_the_page_of_its_module(nest):
+    modules = sorted(path for path in nest if path.startswith("modules/"))
+    assert [path for path in modules if "egg" in path or "view" in path] == [
+        "modules/nest-eggs.md",
+        "modules/web-view.md",
+    ]
+    page = nest["modules/nest-eggs.md"]
+    assert (page.plan.title, page.plan.purpose) == ("nest.eggs", "Eggs.")
+    assert "Types: [`nest/eggs.pyi`]" in page.body
+    assert page.body.count("`lay`") == 1
+    assert "`Shell`" in page.body
+    assert "Types: [`web/view.d.ts`]" in nest["modules/web-view.md"].body
+
+
+def test_stub_without_implementation_is_a_module(nest):
+    assert "`Twig`" in nest["modules/nest-_types.md"].body
+
+
 def test_architecture_names_included_files_of_c(yard):
     assert "| `sys/types.h` | 1 |" in yard["architecture.md"].body
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 
 from treering.core.evidence import Lines, Segment
 from treering.core.objects import Source
@@ -13,6 +13,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.code_names import CODE_FAMILIES, file_at, last_name, names_in_heading
 from treering.retrieval.index.code_places import CODE, role_of
 from treering.retrieval.search.file_ranking import path_of
+from treering.retrieval.search.import_lines import is_comment
 from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
@@ -41,13 +42,6 @@ _VERSIONED = re.compile(r"\w@v\d|\w-\d+\.\d+")
 """The folder of a downloaded package: `cobra@v1.8.0`, `serde-1.0.197`."""
 _FAILED = re.compile(r"\b(?:Traceback|FAIL(?:ED)?|panic\w*|\w*Error|\w*Exception)\b|\berror[:\[]")
 """Words of the output of a program that failed."""
-_IMPORT = re.compile(
-    r"""\s*(?:from\s+\S+\s+import\b|import\b|(?:pub )?use\s+[\w{]|\#\s*include\b|using\s|package\s"""
-    r"""|export\s.*\bfrom\s+["']|(?:const|let|var)\s.*=\s*require\(|(?:\w+\s+)?"[\w.-]+(?:/[\w.-]+)+"$)"""
-)
-_COMMENT = re.compile(r"\s*(?:\*|//|/\*|#(?!\[)|$)")
-_OPEN = re.compile(r"[({]\s*(?:#.*|//.*)?$")
-_CLOSING = re.compile(r"[)}]")
 _WORD = re.compile(r"\w\w")
 _IS_SYMBOL = re.compile(r"\w_\w|[a-z][A-Z]")
 _NAME = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*[A-Z]\w*|[\w-]+(?:(?:[./]|::)[\w-]+)+|\w+(?=\())")
@@ -162,19 +156,6 @@ def definitions_of(call: Call, text: str) -> list[NamedPlace]:
 def _is_class(place: NamedPlace, name: str) -> bool:
     """Return whether a place in code, not in tests, defines a name outside of other definitions."""
     return place.symbol == name and role_of(place.source) == CODE
-
-
-def is_comment(line: str) -> bool:
-    """Return whether a line of code is blank or a comment."""
-    return _COMMENT.match(line) is not None
-
-
-def is_import(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line of code is an import, or in the brackets of one."""
-    if _IMPORT.match(lines[at]):
-        return True
-    above = takewhile(lambda line: not _CLOSING.search(line), reversed(lines[:at]))
-    return any(_IMPORT.match(line) and _OPEN.search(line) for line in above)
 
 
 def definitions_about(source: Source, terms: frozenset[str]) -> list[NamedPlace]:

@@ -15,8 +15,6 @@ from treering.extensions.coding_agents.named_places import (
     NamedPlaces,
     definitions_about,
     definitions_of,
-    is_comment,
-    is_import,
     last_part,
     names_file,
     names_in,
@@ -27,6 +25,7 @@ from treering.extensions.coding_agents.option_places import names_option, option
 from treering.extensions.coding_agents.shown_lines import HookLine, digest_key
 from treering.ports.ledger import ObjectRequest
 from treering.retrieval import limits
+from treering.retrieval.search.import_lines import is_comment, is_import
 from treering.retrieval.search.question import asks
 from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
@@ -36,7 +35,7 @@ from treering.verbs.query.branch_edits import edited_on_branch
 from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
 from treering.verbs.shown_hits import ShownHit
-from treering.verbs.trees import CHANGED
+from treering.verbs.trees import CHANGED, AskedTree
 
 _HOOKS = TUNING.hooks
 _MANY_SHARED_TERMS = _HOOKS.min_shared_terms + 1
@@ -143,7 +142,8 @@ def pointers(space: Space, prompt: str) -> list[HookLine]:
     is_short = len(named.rest) <= TUNING.question.max_short_chars
     defined = [*definitions_of(call, named.rest), *option_places(call, named.rest)] if is_short else []
     found_hits = [] if any(one.is_exact for one in named.places) else _found(space, named)
-    return [*known, *islice(_places(named, defined, found_hits), _HOOKS.max_places)]
+    places = islice(_places(named, defined, found_hits, call.tree), _HOOKS.max_places)
+    return [*known, *places]
 
 
 def _found(space: Space, named: NamedPlaces) -> Sequence[ShownHit]:
@@ -305,7 +305,9 @@ def _is_entry(hit: ShownHit) -> bool:
     return is_believed or (hit.type == "work_item" and hit.status in _OPEN)
 
 
-def _places(named: NamedPlaces, defined: Sequence[NamedPlace], found: Sequence[ShownHit]) -> Iterator[HookLine]:
+def _places(
+    named: NamedPlaces, defined: Sequence[NamedPlace], found: Sequence[ShownHit], tree: AskedTree | None
+) -> Iterator[HookLine]:
     """Yield the places of a prompt: named files, then definitions, then hits in other files."""
     exact = [one for one in named.places if one.is_exact]
     exact += [one for one in defined if not any(_is_in(one, other) for other in exact)]
@@ -315,7 +317,8 @@ def _places(named: NamedPlaces, defined: Sequence[NamedPlace], found: Sequence[S
         hits = [] if one.is_exact else [hit for hit in found if hit.object_id == one.source.id]
         about = [] if one.is_exact or hits else definitions_about(one.source, subject)
         yield from (_hit_line(hit, subject) for hit in hits)
-        yield from map(_place_line, [] if hits else about or [one])
+        note = tree.note_of_place(one.source.origin) if tree else ""
+        yield from (_place_line(place, note) for place in ([] if hits else about or [one]))
         shown.add(one.source.id)
     yield from (_hit_line(hit, subject) for hit in found if hit.object_id not in shown)
 
@@ -333,7 +336,7 @@ def _hit_line(hit: ShownHit, subject: frozenset[str]) -> HookLine:
     else:
         below = next((one for one in range(at, len(lines)) if not is_comment(lines[one])), at)
         best = below if _defines(hit, lines, below) else at
-    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, lines[best])
+    return _line(hit.place.rpartition("#L")[0], hit.first_line + best, hit.symbol, lines[best], hit.note)
 
 
 def _defines(hit: ShownHit, lines: Sequence[str], at: int) -> bool:
@@ -342,13 +345,14 @@ def _defines(hit: ShownHit, lines: Sequence[str], at: int) -> bool:
     return bool(name and re.search(rf"\b{re.escape(name)}\b", lines[at])) and not is_import(lines, at)
 
 
-def _place_line(place: NamedPlace) -> HookLine:
-    return _line(place.path, place.line, place.symbol, place.text)
+def _place_line(place: NamedPlace, note: str) -> HookLine:
+    return _line(place.path, place.line, place.symbol, place.text, note)
 
 
-def _line(path: str, number: int, symbol: str, text: str) -> HookLine:
-    """Write a place on one line; `number` 0 is a whole file."""
+def _line(path: str, number: int, symbol: str, text: str, note: str) -> HookLine:
+    """Write a place on one line; `number` 0 is a whole file. `note`: what became of the file."""
     where = f"{path}:{number}" if number else path
     line = one_line(text.strip(), most=limits.MAX_POINTER_CHARS)
     named = symbol if symbol not in line else ""
-    return HookLine(digest_key(where), " ".join(filter(None, (where, named, line and f"– {line}"))))
+    shown = (where, named, note and f"({note})", line and f"– {line}")
+    return HookLine(digest_key(where), " ".join(filter(None, shown)))

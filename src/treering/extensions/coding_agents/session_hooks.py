@@ -37,6 +37,8 @@ _COMPACTIONS = ("PreCompact", "preCompact", "PreCompress")
 _ELSEWHERE = "Treering: the memory of this folder is on a server. Call the tool wiki.query in mode brief to read it."
 _MORE = 'Ask wiki.query {"task": "…"} for the context of a task; record decisions with wiki.crystallize.'
 _RESUMED, _NEW_SESSION = "resume", "new"
+_COMPACTED = b'"compact_boundary"'
+"""A mark in transcripts of Claude Code: messages before it are not in the context any more."""
 _NEW = ".new"
 _COPY = ".jsonl"
 _PATIENT = 10
@@ -128,19 +130,35 @@ def _begin(given: Mapping[str, Any]) -> Mapping[str, Any]:
     # from the hooks for Claude Code.
     if shown.needs_brief or (source != _RESUMED and not (source == _NEW_SESSION and shown.keys)):
         shown.begin()
+        resumed = ""
+    else:
+        resumed = "" if shown.keys else _since_compaction(given)
     with _opened(space, folder) as opened:
-        return _answer(given, _brief(opened, shown))
+        return _answer(given, _brief(opened, shown, resumed))
 
 
-def _brief(space: "Space", shown: "ShownLines") -> str:
-    """Return the lines of the brief that the session was not shown before."""
+def _since_compaction(given: Mapping[str, Any]) -> str:
+    """Return the transcript of a session since its last compaction; empty if there is none.
+
+    Claude Code may give a resumed session a new id, but its transcript contains the lines shown under the old one.
+    """
+    try:
+        with open(given.get("transcript_path") or "", "rb") as file:  # noqa: PTH123 - `Path` raises for a long name
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_INPUT))
+            return file.read().rpartition(_COMPACTED)[2].decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _brief(space: "Space", shown: "ShownLines", resumed: str = "") -> str:
+    """Return the lines of the brief that the session was not shown before; `resumed`: its transcript."""
     from treering.extensions.coding_agents.shown_lines import begin_with, no_longer_current
     from treering.verbs.query.brief import labeled
 
     report = space.query("brief")
     over = no_longer_current(space, shown.keys.difference(report.ids))
     warnings = [line for one in report.warnings if report.lines for line in labeled("Warning", one)]
-    text = begin_with(shown, [*report.lines, *warnings], report.ids, over)
+    text = begin_with(shown, [*report.lines, *warnings], report.ids, over, resumed)
     return f"{text}\n\n{_MORE}" if text else ""
 
 
@@ -253,7 +271,7 @@ def _session(given: Mapping[str, Any]) -> str:
 
 def _keep(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Queue a transcript, and start the process that stores it. Before a compaction, forget the lines shown."""
-    if given.get("hook_event_name") in _COMPACTIONS:
+    if given.get("hook_event_name") in _COMPACTIONS and not _is_subagent(given):
         _forget_shown_lines(given)
     if messages := _messages(given):
         _take_on(None, _folder(given), messages)

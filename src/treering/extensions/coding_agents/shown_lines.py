@@ -1,5 +1,6 @@
 """Lines that a hook shows to an agent: each once in a session, fenced as data, within a budget."""
 
+import json
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,8 @@ _COUNT = re.compile(r"and \d+ more$")
 _CURRENT = frozenset({"candidate", "active", "contested", "stale", "finalized", "open", "in_progress", "blocked"})
 _SUFFIX = ".shown"
 _COMPACTED = "compacted"
-_MAX_AGE_SECONDS = 2 * 86_400
+_MAX_AGE_SECONDS = 30 * 86_400
+"""As long as Claude Code stores the transcripts of sessions by default, so that they can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +98,42 @@ def show_lines(space: Path, session: str, lines: Sequence[HookLine]) -> str:
     return text
 
 
-def begin_with(shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over: Sequence[str] = ()) -> str:
+def begin_with(
+    shown: ShownLines, lines: Sequence[str], ids: Iterable[str], over: Sequence[str] = (), resumed: str = ""
+) -> str:
     """Return the lines of a brief that the session was not shown before, fenced as data, and note its objects too.
 
-    `over`: lines about objects that the session was shown and that are not current any more.
+    `over`: lines about objects that the session was shown and that are not current any more. `resumed`: the transcript
+    of a session without noted lines; the lines of its briefs count as shown.
     """
     # Imported here, as below: hooks that show nothing have no use for it.
     from treering.verbs.query.brief import LABEL_WIDTH
 
     label, labeled, new = "", "", dict[str, str]()
-    goes_on = bool(shown.keys)
+    keys = list(ids)
+    known = _in_transcript(lines, resumed) if resumed else set[str]()
+    goes_on = bool(shown.keys or known)
     for line in lines:
         label = line[:LABEL_WIDTH].strip() or label
         key = digest_key(label if _COUNT.fullmatch(line[LABEL_WIDTH:]) else line[LABEL_WIDTH:])
-        if key not in shown.keys and not (goes_on and label == _OWN):
+        if line in known:
+            keys.append(key)
+        elif key not in shown.keys and not (goes_on and label == _OWN):
             # A section is named by its first line, which may have been shown.
             is_first = line.startswith(" ") and label != labeled
             new[key] = f"{label:<{LABEL_WIDTH}}{line[LABEL_WIDTH:]}" if is_first else line
             labeled = label
-    shown.add([*new, *ids])
+    shown.add([*new, *keys])
     gone = [f"{'' if place else 'Over':<{LABEL_WIDTH}}{one}" for place, one in enumerate(over)]
     return fence("\n".join([*new.values(), *gone]), origin=_BRIEF) if new or gone else ""
+
+
+def _in_transcript(lines: Iterable[str], transcript: str) -> set[str]:
+    """Return the lines that are in a brief in a transcript, whose texts are JSON."""
+    fence_start = json.dumps(f'<<treering:recalled origin="{_BRIEF}"')[1:-1]
+    if fence_start not in transcript:
+        return set()
+    return {line for line in lines if json.dumps(line, ensure_ascii=False)[1:-1] in transcript}
 
 
 def no_longer_current(space: "Space", keys: Iterable[str]) -> list[str]:

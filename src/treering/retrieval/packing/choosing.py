@@ -2,13 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from treering.core.evidence import Lines, Turn
 from treering.core.objects import Knowledge, Node, Object, title_of
 from treering.ports.passages import Reach
+from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import may_be_packed, passages_of
 from treering.retrieval.packing.citing import Citing
-from treering.retrieval.packing.items import belief_item, is_stub_of_code, source_items, with_quotes, without_repeated
+from treering.retrieval.packing.items import (
+    belief_item,
+    is_import_header,
+    is_stub_of_code,
+    source_items,
+    with_quotes,
+    without_repeated,
+)
 from treering.retrieval.packing.task_results import COPIED, TaskResults
 from treering.retrieval.search.file_ranking import is_in_no_file
 from treering.retrieval.search.idf import IdfWeights
@@ -85,7 +94,7 @@ def belief_items(
 
 def passage_order(results: TaskResults) -> list[Hit]:
     """Return the definitions that the task names, a test of them, and the passages of the best files."""
-    hits = [hit for hit in results.passages if not is_stub_of_code(hit)]
+    hits = _without_imports([hit for hit in results.passages if not is_stub_of_code(hit)], results.question)
     first = [*results.definitions, *first_test_of(results.definitions, hits)]
     keys = {hit.head.key for hit in first}
     ordered = by_file([hit for hit in hits if hit.head.key not in keys])
@@ -123,14 +132,34 @@ def by_file(hits: Sequence[Hit]) -> list[Hit]:
     """Order passages: the best one of each of the best files, then all others, best first.
 
     Files are in the order of their best passages, as in a search that is grouped by source. Each turn of a conversation
-    is treated as a file.
+    is treated as a file. Two more passages of a file of code come before other files if they are better than these.
     """
+    ranked = sorted(hits, key=lambda hit: -hit.score)
     best: dict[str | int, Hit] = {}
-    for hit in sorted(hits, key=lambda hit: -hit.score):
+    for hit in ranked:
         best.setdefault(hit.head.key if isinstance(hit.locator, Turn) else hit.head.object_id, hit)
     first = [*best.values()][: TUNING.context.best_files]
-    keys = {hit.head.key for hit in first}
-    return [*first, *(hit for hit in spread_over_sources(hits) if hit.head.key not in keys)]
+    is_code = bool(first) and first[0].head.place_role == CODE
+    leading = takewhile(lambda hit: hit.head.object_id == first[0].head.object_id, ranked) if is_code else ()
+    shown = {hit.head.key: hit for hit in (*first, *islice(leading, TUNING.context.max_leading))}
+    return [*shown.values(), *(hit for hit in spread_over_sources(hits) if hit.head.key not in shown)]
+
+
+def _without_imports(hits: Sequence[Hit], question: Question) -> list[Hit]:
+    """Put the best other passage of a file in place of its imports, unless a task is about imports."""
+    if "import" in telling_terms(question.text):
+        return list(hits)
+    imports: dict[str, Hit] = {}
+    others: list[Hit] = []
+    for hit in sorted(hits, key=lambda hit: -hit.score):
+        if is_import_header(hit):
+            imports.setdefault(hit.head.object_id, hit)
+        else:
+            others.append(hit)
+    for place, hit in enumerate(others):
+        if header := imports.pop(hit.head.object_id, None):
+            others[place] = replace(hit, score=max(hit.score, header.score))
+    return sorted([*others, *imports.values()], key=lambda hit: -hit.score)
 
 
 def _best_files(hits: Iterable[Hit]) -> dict[str, float]:

@@ -11,11 +11,12 @@ from treering.core.objects import Channel, Decision, Knowledge, Object, title_of
 from treering.core.policy import LEVELS, TrustLevel, is_over, trust_of
 from treering.core.screening import instruction_flags
 from treering.ports.passages import Reach
-from treering.retrieval.index.code_names import file_at
+from treering.retrieval.index.code_names import file_at, names_in_heading
 from treering.retrieval.index.code_places import CODE, shorten_comments
 from treering.retrieval.index.passages import passages_of, told_once
 from treering.retrieval.packing.citing import Citing
 from treering.retrieval.search.excerpts import PassageLines, is_stub
+from treering.retrieval.search.import_lines import is_mostly_imports
 from treering.retrieval.search.pack_budget import UnnumberedItem
 from treering.retrieval.search.packing import UNNUMBERED, Citation, PackItem, section_of
 from treering.retrieval.search.relevance import WEAK
@@ -92,6 +93,13 @@ def is_stub_of_code(hit: Hit) -> bool:
     """Return whether a hit only declares what other code defines; stub files (`.pyi`) do not count."""
     is_code = hit.head.place_role == CODE and isinstance(hit.locator, Lines) and not hit.locator.path.endswith(".pyi")
     return is_code and is_stub(hit.text)
+
+
+def is_import_header(hit: Hit) -> bool:
+    """Return whether a hit is outside of definitions in a file of code, and mostly imports."""
+    if hit.head.place_role != CODE or not isinstance(hit.locator, Lines):
+        return False
+    return not names_in_heading(hit.head.heading, hit.locator.path) and is_mostly_imports(hit.text)
 
 
 def source_items(

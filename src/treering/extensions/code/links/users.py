@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from treering.core.evidence import Lines, Segment
+from treering.extensions.code.links.bases import related_classes
 from treering.extensions.code.links.places import (
     PUBLISHED,
     CodePlace,
@@ -237,7 +238,7 @@ def _by_imported_class(
     """Decide uses of a method of unknown objects by the class that their file imports.
 
     They are sure if it imports the class of the subject only, and left out if it imports only another one that has a
-    method of this name.
+    method of this name. A base class or a subclass of the subject's class is no other one.
     """
     family, root = names.file.family, names.subject.root
     unsure = {user.name for user in users if not user.sure and "." in user.name}
@@ -252,6 +253,10 @@ def _by_imported_class(
     }
     if not (own and others) or family == "go":  # in Go, the other type may be an interface, which is not imported
         return list(users)
+    related = yield from related_classes(
+        {name for _, name in own}, {name for _, name in others}, family=family, root=root, reach=reach
+    )
+    others = {(module, name) for module, name in others if name not in related}
     imported = {uses_name(family, *one): one in own for one in own ^ others}
     more: PassagesFound = yield PassageRequest((), reach, named=tuple(imported))
     importing = {

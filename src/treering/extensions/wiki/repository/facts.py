@@ -12,7 +12,13 @@ from treering.extensions.wiki.pages import LineCitation
 from treering.extensions.wiki.repository.api_entries import ApiEntry, SourceLines, assigned_at
 from treering.extensions.wiki.repository.files import RepositoryFiles, WikiFile, read_files
 from treering.extensions.wiki.repository.known_objects import KnownObjects, KnownSubject, read_known
-from treering.extensions.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
+from treering.extensions.wiki.repository.packages import (
+    CodePart,
+    CodeParts,
+    code_parts,
+    implementation_of,
+    stands_for_folder,
+)
 from treering.extensions.wiki.repository.prose import Words
 from treering.extensions.wiki.repository.sections import DocumentSection, sections_of
 from treering.extensions.wiki.repository.signatures import word_at
@@ -129,8 +135,12 @@ class RepositoryFacts:
         return self.code.parts[key] if key else None
 
     def files_of(self, part: CodePart) -> list[WikiFile]:
-        """Return the files described on the page of a part."""
-        return [self.files.files[path] for path in part.files]
+        """Return the files described on the page of a part, without the stubs of others."""
+        return [self.files.files[path] for path in part.files if not implementation_of(path, part.files)]
+
+    def stubs_of(self, part: CodePart) -> list[WikiFile]:
+        """Return the stubs with the types of files of a part."""
+        return [self.files.files[path] for path in part.files if implementation_of(path, part.files)]
 
     def parts_of(self, subject: KnownSubject) -> list[CodePart]:
         """Return the parts that a node represents: the part of its folder, else the parts with its files."""
@@ -144,7 +154,7 @@ class RepositoryFacts:
 
     def known_about(self, part: CodePart) -> list[Knowledge]:
         """Return the knowledge with evidence in the files of a part, or about a node that represents it."""
-        sources = {file.source_id for file in self.files_of(part)}
+        sources = {file.source_id for file in (*self.files_of(part), *self.stubs_of(part))}
         return self.known.about(sources, lambda subject: part in self.parts_of(subject))
 
     def important(self, file: WikiFile) -> list[ApiEntry]:

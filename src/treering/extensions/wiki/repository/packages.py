@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import splitext
 
@@ -30,6 +30,7 @@ _SLUG_CHARS = 80
 _RESERVED = frozenset(
     {"con", "prn", "aux", "nul", "index", "log", *(f"{n}{i}" for n in ("com", "lpt") for i in range(10))}
 )
+_STUB = re.compile(r"\.(?:pyi|d\.[mc]?ts)$")
 _LEAST_LINES = 12
 """The minimum lines of a module without definitions for its own page."""
 
@@ -91,12 +92,34 @@ def code_parts(files: RepositoryFiles, graph: SymbolGraph) -> CodeParts:
     return CodeParts(_with_unique_titles(parts), of_file, dict(sorted(aside.items())))
 
 
-def _modules(inside: Iterable[WikiFile]) -> list[list[WikiFile]]:
-    """Return the modules of a folder: its files, but a header of C with its implementation is one module."""
+def _modules(inside: Sequence[WikiFile]) -> list[list[WikiFile]]:
+    """Return the modules of a folder: its files, but headers of C and stubs are in the module of their implementation.
+
+    A header is the first file of its module, a stub the last.
+    """
+    paths = {file.path for file in inside}
     modules: dict[str, list[WikiFile]] = defaultdict(list)
     for file in inside:
-        modules[splitext(file.path)[0] if file.code and file.code.family == "c" else file.path].append(file)
-    return [sorted(one, key=lambda file: not splitext(file.path)[1].startswith(".h")) for one in modules.values()]
+        is_c = file.code is not None and file.code.family == "c"
+        modules[splitext(file.path)[0] if is_c else implementation_of(file.path, paths) or file.path].append(file)
+    return [sorted(one, key=_order_in_module) for one in modules.values()]
+
+
+def _order_in_module(file: WikiFile) -> tuple[bool, bool]:
+    return is_stub_path(file.path), not splitext(file.path)[1].startswith(".h")
+
+
+def is_stub_path(path: str) -> bool:
+    """Return whether a file contains only types: a stub of Python, or a declaration file of TypeScript."""
+    return _STUB.search(path) is not None
+
+
+def implementation_of(path: str, paths: Container[str]) -> str:
+    """Return the path of the module whose types a stub contains; empty if it is no stub, or alone."""
+    stub = _STUB.search(path)
+    bare = path[: stub.start()] if stub else ""
+    endings = (".py",) if path.endswith(".pyi") else (".js", ".mjs", ".cjs", ".jsx")
+    return next((f"{bare}{ending}" for ending in endings if stub and f"{bare}{ending}" in paths), "")
 
 
 def _with_unique_titles(parts: Mapping[str, CodePart]) -> dict[str, CodePart]:
@@ -121,11 +144,13 @@ def stands_for_folder(file: WikiFile) -> bool:
 
 def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph) -> frozenset[str]:
     """Choose the files with their own pages: none in Go, where a package is a folder; elsewhere each module."""
+    paths = {file.path for inside in folders.values() for file in inside}
     candidates = [
         file
         for inside in folders.values()
         for file in inside
         if file.code and file.code.family != "go" and not stands_for_folder(file)
+        if not implementation_of(file.path, paths)
         if len(inside) == 1 or file.entries or file.last_line >= _LEAST_LINES
     ]
     room = max(0, MAX_PART_PAGES - len(folders))

@@ -1,6 +1,7 @@
 """The page of a package or module: its purpose, public API, imports, users and tests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from treering.core.counting import counted_things
 from treering.extensions.wiki.repository.api_entries import ApiEntry
@@ -28,13 +29,18 @@ _TYPES = ("class", "interface", "trait", "struct", "enum")
 
 def write_module(body: PageBody, part: CodePart) -> None:
     """Write the page of a part of the code."""
-    files = body.facts.files_of(part)
-    body.add(paragraph(stated_purpose(part, body.facts)), _size(body, part, files), *_diagram(body, part))
+    files, stubs = body.facts.files_of(part), body.facts.stubs_of(part)
+    body.add(paragraph(stated_purpose(part, body.facts)), _size(body, part, files, stubs), *_diagram(body, part))
     body.section("Modules", _modules(body, part))
     exports = _exports(body, part)
     body.section("Public API", exports)
-    for file in files:
-        _api(body, file, alone=len(files) == 1 and not exports)
+    documented = {entry.name for file in files for entry in file.entries}
+    if exports:
+        links = offered(body.facts.files.files[part.entry], body.facts)
+        documented |= {name for link in links for name in link.imported}
+    only_typed = [file for file in (_without(stub, documented) for stub in stubs) if file.public]
+    for file in (*files, *only_typed):
+        _api(body, file, alone=len(files) == 1 and not (exports or only_typed))
     body.section("Imports", *_imports(body, part))
     body.section("Used by", *_users(body, part))
     body.section("Tests", *_tests(body, part))
@@ -50,12 +56,17 @@ def entry_row(body: PageBody, entry: ApiEntry) -> tuple[str, str]:
     return f"{name}{_behind_name(rest)}", shown(entry.doc)
 
 
+def _without(file: WikiFile, names: Container[str]) -> WikiFile:
+    """Return a file without definitions of some names."""
+    return replace(file, entries=tuple(entry for entry in file.entries if entry.name not in names))
+
+
 def _behind_name(rest: str) -> str:
     """Return a signature to append to a name: a word is separated by a space."""
     return f" {plain(rest)}" if rest.strip()[:1].isalpha() or rest.startswith("=") else plain(rest)
 
 
-def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile]) -> str:
+def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile], stubs: Sequence[WikiFile]) -> str:
     folder = code(f"{part.key}/")
     if not files:
         return f"{counted_things(len(part.modules), 'module')} in {folder}."
@@ -67,7 +78,8 @@ def _size(body: PageBody, part: CodePart, files: Sequence[WikiFile]) -> str:
     sizes = [counted_things(sum(file.last_line for file in files), "line")]
     sizes += [counted_things(types, "public type")] if types else []
     sizes += [counted_things(functions, "public function")] if functions else []
-    return f"{place}: {', '.join(sizes)}."
+    typed = f" Types: {', '.join(map(body.file, stubs))}." if stubs else ""
+    return f"{place}: {', '.join(sizes)}.{typed}"
 
 
 def _modules(body: PageBody, part: CodePart) -> str:
