@@ -108,21 +108,15 @@ def _import(call: Call, given: FolderInput, _options: Nothing) -> Moved:
     return Moved(folder=given.folder, counts=counts)
 
 
-EXPORT = Operation(
+EXPORT = Operation.of(
     "export",
     "Export a space as plain files into a new folder.",
-    FolderInput,
-    Nothing,
-    Moved,
     _export,
     rights=replace(READS, writes_files=True, needs_person=True),
 )
-IMPORT = Operation(
+IMPORT = Operation.of(
     "import",
     "Import an export into an empty space, with the same ids and the same audit log.",
-    FolderInput,
-    Nothing,
-    Moved,
     _import,
     rights=replace(DECIDES, reads_files=True),
     makes_space=True,
