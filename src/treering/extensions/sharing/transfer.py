@@ -185,7 +185,8 @@ def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
             yield last
         if count != manifest.counts.get(table):
             raise Corrupt(f"{name} has {count} lines instead of {manifest.counts.get(table)}.", hint=_AGAIN)
-        if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
+        head = manifest.head
+        if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != (head.seq, head.hash):
             raise Corrupt(f"{name} does not end at the event named in {_MANIFEST}.", hint=_AGAIN)
 
 
@@ -214,10 +215,6 @@ def _read_blob(folder: Path, name: str) -> str:
     if hashlib.sha256(data).hexdigest() != name:
         raise Corrupt(f"The blob {name} is missing or was modified.", hint=_AGAIN)
     return data.decode()
-
-
-def _place_of(head: Anchor) -> tuple[int, str]:
-    return head.seq, head.hash
 
 
 class MoveReport(Value):
