@@ -33,7 +33,7 @@ from treering.extensions.client.hooks.memory_access import model_metadata
 from treering.extensions.client.items.documents import TYPE
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import Records, searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
+from treering.frameworks.client import AnyClient, blocking, content_text, in_thread, recalled_text
 from treering.verbs.engine import retry_on_conflict
 
 _HOME = "claude-agent-sdk"
@@ -294,8 +294,4 @@ def _key_of(project: str, head: KeptRecord) -> SessionKey:
 def _text_of(entry: Mapping[str, Any]) -> str:
     """Return the text of a message in an entry, or "" for tool results and other entries."""
     message = entry.get("message") if entry.get("type") in {"user", "assistant"} else None
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if isinstance(content, str):
-        return content
-    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+    return content_text(message.get("content")) if isinstance(message, Mapping) else ""

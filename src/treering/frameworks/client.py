@@ -53,6 +53,15 @@ def fenced_texts(texts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(fence(text, origin=origin) for origin, text in texts)
 
 
+def content_text(content: object) -> str:
+    """Return the text of a message's content, which is a text or a list of parts, some of which have one."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
 # Texts under keys of their own, for frameworks that hand over the same message more than once.
 
 

@@ -12,7 +12,7 @@ from treering.extensions.client.blocking import MOST_RETRIEVED
 from treering.extensions.client.items.documents import TYPE
 from treering.extensions.client.record_names import RecordCollection
 from treering.extensions.client.records import RecordEntry, RecordLog, searchable
-from treering.frameworks.client import AnyClient, blocking, in_thread, recalled_text
+from treering.frameworks.client import AnyClient, blocking, content_text, in_thread, recalled_text
 
 _HOME = "openai-agents"
 _REASON = "A session of the OpenAI Agents SDK"
@@ -107,9 +107,4 @@ def _role(item: Any) -> object:
 
 def _text(item: Mapping[str, Any]) -> str:
     """Return the text of a message, or "" for tool calls and other items."""
-    content = item.get("content") if item.get("role") in {"user", "assistant"} else None
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return content_text(item.get("content")) if item.get("role") in {"user", "assistant"} else ""

@@ -1,4 +1,4 @@
-"""A clock for tests: the same times and the same chance in every run."""
+"""A clock, models, jobs and leases for tests: the same in every run."""
 
 import hashlib
 import json

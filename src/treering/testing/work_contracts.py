@@ -32,7 +32,6 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Source
-from treering.core.patch import Erase, Update
 from treering.ports.index import Projection
 from treering.ports.ledger import Ledger
 from treering.ports.runtime import LONGEST_SECONDS, JobLog, JobsInCommits, Leases
@@ -41,7 +40,7 @@ from treering.testing.builders import Builder
 from treering.testing.fakes import START, SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, histories
 from treering.testing.index_contract.stage import LedgerWriter
-from treering.testing.ledger_contract.stage import LedgerStage
+from treering.testing.ledger_contract.stage import LedgerStage, erasing, updating
 from treering.testing.memory_ledger import MemoryLedger
 
 OpenJobs = Callable[[], tuple[Ledger, JobLog]]
@@ -101,7 +100,7 @@ class JobsContract(LedgerStage):
         jobs.save("job:1", _job(gone, kept, target="notes.md"))
         jobs.save("job:2", _job(kept, target="kept.md"))
         assert (jobs.remains([gone.id]), jobs.remains([kept.id]), jobs.remains([gone.id, kept.id])) == (1, 2, 2)
-        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(gone.id)))
         assert jobs.remains([gone.id]) == 0
         assert jobs.find("job:1") == {**_job(kept, target="(erased)"), "warnings": []}
         assert jobs.find("job:2") == _job(kept, target="kept.md")
@@ -112,7 +111,7 @@ class JobsContract(LedgerStage):
         gone = make.source("Bees.")
         ledger.commit(make.patch(gone))
         jobs.save("job:1", _job(gone, target="folder"))
-        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(gone.id)))
         jobs.save("job:1", _job(gone, target="folder"))
         assert jobs.remains([gone.id]) == 0
         assert "notes.md" not in str(jobs.find("job:1"))
@@ -131,11 +130,11 @@ class JobsContract(LedgerStage):
         assert jobs.find("job:1") == row
         with jobs.kept_in_commit("job:2", row) as is_kept:
             with pytest.raises(NotFound):
-                ledger.commit(make.patch(Erase(id=other.id, expected_revision=1)))
+                ledger.commit(make.patch(erasing(other.id)))
             assert not is_kept()
         ledger.commit(make.patch(other))
         assert jobs.find("job:2") is None
-        ledger.commit(make.patch(Erase(id=one.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(one.id)))
         assert jobs.remains([one.id]) == 0
 
     def test_a_job_that_is_kept_with_a_commit_tells_nothing_that_was_erased_before(
@@ -145,7 +144,7 @@ class JobsContract(LedgerStage):
             pytest.skip("this log lies elsewhere than its ledger")
         gone, other = make.source("Bees."), make.source("Ants.", origin="kept.md")
         ledger.commit(make.patch(gone))
-        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(gone.id)))
         with jobs.kept_in_commit("job:1", _job(gone, other, target="folder")):
             ledger.commit(make.patch(other))
         assert jobs.remains([gone.id]) == 0
@@ -154,7 +153,7 @@ class JobsContract(LedgerStage):
     def test_what_is_read_again_after_an_erasure_is_told_of(self, ledger: Ledger, jobs: JobLog, make: Builder) -> None:
         gone = make.source("Bees.")
         ledger.commit(make.patch(gone))
-        ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(gone.id)))
         again = make.source("Bees again.")
         ledger.commit(make.patch(again))
         jobs.save("job:1", _job(again, target="notes.md"))
@@ -293,7 +292,7 @@ class ProjectionContract(LedgerStage):
         projection, contents = open_projection()
         source = make.source("Bees hum.", "Ants dig.")
         ledger.commit(make.patch(source))
-        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"title": "Notes"})))
+        ledger.commit(make.patch(updating(source.id, title="Notes")))
         projection.apply(ledger.changes(0, 1), upto=1)
         projection.apply(ledger.changes(0, 2), upto=2)
         once = contents()
@@ -309,7 +308,7 @@ class ProjectionContract(LedgerStage):
         ledger.commit(make.patch(source))
         follow(ledger, projection)
         assert contents() != empty
-        ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(source.id)))
         follow(ledger, projection)
         assert contents() == empty
 

@@ -11,7 +11,6 @@ from treering.core.characters import shown
 from treering.core.errors import InvalidInput
 from treering.sources.reading.bounded_files import (
     MAX_DEPTH,
-    MAX_FILE_BYTES,
     OUT_OF_RANGE,
     TOO_DEEP,
     once,
@@ -30,9 +29,9 @@ class MalformedYaml(ValueError):
     """A text is not valid YAML."""
 
 
-def read_data_file(file: Path, *, below: Path | None = None, max_bytes: int = MAX_FILE_BYTES) -> object:
+def read_data_file(file: Path) -> object:
     """Read a file of JSON, TOML or YAML, by its suffix. Raises the errors of `read_text_file`."""
-    text = read_text_file(file, below=below, max_bytes=max_bytes)
+    text = read_text_file(file)
     parse, name = _PARSERS.get(file.suffix.lower(), (parse_yaml, "YAML"))
     try:
         return parse(text)

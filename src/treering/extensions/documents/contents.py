@@ -178,12 +178,6 @@ class Package:
         return target[1:] if target.startswith("/") else normpath(f"{folder}/{target}")
 
 
-def require(package: Package, name: str) -> None:
-    """Raise `NotThatFormat` if a document lacks the part that identifies it."""
-    if name not in package.names:
-        raise NotThatFormat
-
-
 def parse_xml(data: bytes) -> Element:
     """Parse XML. Raises `DocumentDamaged` for a document type, and `ParseError`, `ValueError` or `LookupError`."""
     parser = XMLParser(target=_NoEntities())  # noqa: S314 - without a document type nothing expands

@@ -262,7 +262,6 @@ _BLOCK = re.compile(r"<pre>([^<]{1,300})</pre>")
 _SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
 """The comment that browsers write at the beginning of a saved page."""
 _HEAD_BYTES = 4_096
-_HTML_PAGE_TITLE_CHARS = 200
 _MOST_FOR_CONTENT = 3_000_000
 """Main content is not searched for in longer pages, because that takes too long."""
 
@@ -317,7 +316,7 @@ def _read(decoded: Decoded, title: str, address: str, *, linked: bool) -> Docume
 
 def _title_of(text: str) -> str:
     match = _TITLE.search(text)
-    return " ".join(unescape(match["title"]).split())[:_HTML_PAGE_TITLE_CHARS] if match else ""
+    return " ".join(unescape(match["title"]).split())[:_TITLE_CHARS] if match else ""
 
 
 def _saved_from(text: str) -> str:

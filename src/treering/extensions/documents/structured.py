@@ -326,18 +326,16 @@ class PieceWriter:
         self.warnings += [f"{one.kind} at {pointer or '/'}: redacted" for one in redacted.findings]
         return redacted.text
 
-    def add(self, pointer: str, text: str, *, heading: str = "", role: Role = "prose") -> int | None:
-        """Add a text at a pointer; return the index of its first segment, or `None` if it is empty."""
+    def add(self, pointer: str, text: str, *, heading: str = "", role: Role = "prose") -> None:
+        """Add a text at a pointer, unless it is empty."""
         if len(text) > MOST_TEXT:
             self.warnings.append(f"only the first {MOST_TEXT:,} of {len(text):,} characters at {pointer} are indexed")
         cleaned = self.clean(text[:MOST_TEXT], pointer)
         if not cleaned.strip():
-            return None
+            return
         self._flags |= dict.fromkeys(instruction_flags(cleaned))
-        first = len(self.segments)
         for piece in _cut(cleaned, self.file.limits.max_segment_chars):
             self.segments.append(SegmentDraft(Pointer(pointer=pointer), piece, heading=heading, role=role))
-        return first
 
 
 def pointer_to(*names: object) -> str:

@@ -314,8 +314,7 @@ class UrlAdapter:
         match page:
             case NotModified():
                 return Unchanged(origin)
-            case Missing(status) if before:
-                del status
+            case Missing() if before:
                 return Vanished(origin)
             case Missing(status):
                 return Failed(origin, f"the page does not exist: the server responded {status}")

@@ -31,6 +31,7 @@ MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
 FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
 _PLAIN = frozenset({FAISS, GIVEN})
+ANOTHER_MODEL = "Choose another engine address, or refill this engine with your model: `treering index rebuild`."
 _HINT = f"Write {FORMS}."
 
 
@@ -155,7 +156,7 @@ def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) ->
     """Return the backend of an address. Raises `InvalidInput` for an unknown scheme."""
     backend = backends.get(address.scheme)
     if backend is None:
-        raise InvalidInput(f"Unknown engine {address.scheme}:…", hint=f"Write {FORMS}.")
+        raise InvalidInput(f"Unknown engine {address.scheme}:…", hint=_HINT)
     return backend
 
 

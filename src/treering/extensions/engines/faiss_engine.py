@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.extensions.engines.engine_address import EngineAddress
+from treering.extensions.engines.engine_address import ANOTHER_MODEL, EngineAddress
 from treering.extensions.engines.server_engine import check_dimension, using_files
 from treering.ports.search import Vector
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
@@ -121,7 +121,7 @@ def rows_of(kind: str, dimension: int, index: memoryview, keys: memoryview) -> R
     if read.d != dimension:
         raise InvalidInput(
             f"The engine contains vectors of another model, with {read.d} components instead of {dimension}.",
-            hint="Choose another engine address, or refill this engine with your model: `treering index rebuild`.",
+            hint=ANOTHER_MODEL,
         )
     if read.ntotal != len(known):
         raise Corrupt("The keys of the engine do not match its vectors.", hint="Run `treering index rebuild`.")

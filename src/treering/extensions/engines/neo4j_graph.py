@@ -63,12 +63,8 @@ class Neo4jServer:
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         """Return the rows of one query."""
-        return self.read(lambda transaction: rows_of(transaction, query, **parameters))
-
-    def read(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
-        """Run a function in one read transaction and return its result."""
         with self._session() as session:
-            return session.execute_read(work)
+            return session.execute_read(lambda transaction: rows_of(transaction, query, **parameters))
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], Done]) -> Done:
         """Run a function in one write transaction and return its result."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pydantic import Field
 
 from treering.core.errors import InvalidInput
+from treering.extensions.engines.engine_address import FORMS
 from treering.ports.vector_engine import EngineReport, EngineSelection
 from treering.verbs.envelope import DECIDES, READS, WRITES, Call, Nothing, Operation, Value
 
@@ -13,8 +14,7 @@ class EngineInput(Value):
     """A vector engine."""
 
     address: str = Field(
-        description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or "
-        "mongodb://HOST/DATABASE; with a user and a password where needed.",
+        description=f"{FORMS}; with a user and a password where needed.",
         repr=False,
     )
 

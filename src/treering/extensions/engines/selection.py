@@ -9,7 +9,13 @@ from functools import partial
 from threading import RLock
 
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.extensions.engines.engine_address import FORMS, EngineBackend, backend_of, parse_engine_address
+from treering.extensions.engines.engine_address import (
+    ANOTHER_MODEL,
+    FORMS,
+    EngineBackend,
+    backend_of,
+    parse_engine_address,
+)
 from treering.extensions.engines.engine_mirror import MAX_COMPARED, PAGE, EngineMirror
 from treering.ports.index import Behind, Index, Upkeep, one_moment, quick_vectors
 from treering.ports.passages import Passages
@@ -21,7 +27,6 @@ _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
-_ANOTHER_MODEL = "Choose another engine address, or refill this engine with your model: `treering index rebuild`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class SelectedEngine:
         self._dimension = dimension
         self._describe = describe
         self._page = page
-        self._compared = compared
+        self.compared = compared
         self._owner = clock.random_bytes(8).hex()
         self._lock = RLock()
         self._open: _Opened | None = None
@@ -218,7 +223,7 @@ class SelectedEngine:
 
     def index_over(self, own: Index) -> "EngineIndex":
         """Return an index whose vectors the engine in use searches."""
-        return EngineIndex.over(own, self, compared=self._compared)
+        return EngineIndex.over(own, self)
 
     def close(self) -> None:
         """Close the engine, if it is open."""
@@ -257,7 +262,7 @@ class SelectedEngine:
         if state is None:
             return replace(report, state="loading", waiting=report.total)
         if not mirror.is_its_own(state):
-            return replace(report, problem="It contains the vectors of another model.", hint=_ANOTHER_MODEL)
+            return replace(report, problem="It contains the vectors of another model.", hint=ANOTHER_MODEL)
         report = replace(report, vectors=state.count)
         if state.loaded is not None:
             return replace(report, state="loading", waiting=max(report.total - state.count, 0))
@@ -311,14 +316,13 @@ class EngineVectors:
     """`ports.search.Vectors` over the vectors of the space, searched by an engine if one is in use.
 
     The space's own vectors remain complete: they provide exact cosines, wait for the embedder, and answer if the engine
-    fails. Up to `compared` filtered passages are compared one by one if the engine cannot search them.
+    fails. Up to `selected.compared` filtered passages are compared one by one if the engine cannot search them.
     """
 
-    def __init__(self, own: Vectors, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> None:
+    def __init__(self, own: Vectors, selected: SelectedEngine) -> None:
         self._own = own
         self._selected = selected
         self._feed = selected.feed
-        self._compared_up_to = compared
 
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
         """Answer several requests. Requests about the past are answered by the space's own vectors."""
@@ -354,7 +358,7 @@ class EngineVectors:
         for request, allowed in zip(requests, self._feed.allowed([one.reach for one in requests]), strict=True):
             each: list[list[int]] = []
             for vector, limit in zip(request.vectors, request.limits, strict=True):
-                keys = mirror.nearest(vector, limit, allowed, compared=self._compared_up_to) if limit else []
+                keys = mirror.nearest(vector, limit, allowed, compared=self._selected.compared) if limit else []
                 if keys is None:
                     return None
                 each.append(keys)
@@ -389,13 +393,13 @@ class EngineIndex:
     one_moment: Callable[[], AbstractContextManager[object]]
 
     @classmethod
-    def over(cls, own: Index, selected: SelectedEngine, *, compared: int = MAX_COMPARED) -> "EngineIndex":
-        """Return the index of a space with the engine in use. `compared`: as for `EngineVectors`."""
+    def over(cls, own: Index, selected: SelectedEngine) -> "EngineIndex":
+        """Return the index of a space with the engine in use."""
         return cls(
             own,
             own.passages,
             own.text,
-            EngineVectors(own.vectors, selected, compared=compared),
+            EngineVectors(own.vectors, selected),
             quick_vectors(own),
             own.graph,
             EngineUpkeep(own.upkeep, selected),

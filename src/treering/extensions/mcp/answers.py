@@ -113,7 +113,7 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
         case WriteReport():
             return _written(report), [*_diff(report.diff), *_cited(report.evidence)]
         case LintReport():
-            return _counted("findings", report.counts), list(_findings(report))
+            return _found(report.counts), list(_findings(report))
         case RepairReport():
             return f"Repairs: {len(report.repairs)} ({report.status}).", list(_repairs(report))
         case ReindexReport():
@@ -327,10 +327,10 @@ def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"- {one.outcome} {one.rule}: {summary}", ref=one.rule)
 
 
-def _counted(what: str, counts: dict[Any, int]) -> str:
+def _found(counts: dict[Any, int]) -> str:
     total = sum(counts.values())
     each = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{what.capitalize()}: {total}{f' ({each})' if each else ''}."
+    return f"Findings: {total}{f' ({each})' if each else ''}."
 
 
 def _notes(report: Report) -> list[str]:

@@ -1,20 +1,12 @@
 """The numbered places of the last answers of a process, so that a caller can name one by its number."""
 
 from threading import Lock
-from typing import Protocol
 
+from treering.verbs.envelope import Report
 from treering.verbs.numbered_places import MAX_PLACES, Places
 
 MAX_ANSWERS = 200
 """Answers that a process remembers; the oldest are forgotten first."""
-
-
-class NumberedReport(Protocol):
-    """An answer: its places and, of some, its id as `answer`."""
-
-    def numbered_places(self) -> Places:
-        """Return its places by number; none for an answer that numbers nothing."""
-        ...
 
 
 class RecentAnswers:
@@ -28,7 +20,7 @@ class RecentAnswers:
         self._places: dict[tuple[str, str], Places] = {}
         self._lock = Lock()
 
-    def note(self, report: NumberedReport, *, caller: str = "") -> None:
+    def note(self, report: Report, *, caller: str = "") -> None:
         """Remember the places of an answer. One without any changes nothing."""
         answer, places = getattr(report, "answer", ""), report.numbered_places()
         ids = [one for one in (answer, "") if places and (one or self._has_last)]

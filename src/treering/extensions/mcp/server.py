@@ -331,11 +331,19 @@ async def _require_object(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) 
     return await call_next(ctx)
 
 
-class _McpRelease2:
+class _McpRelease:
+    def __init__(self, tools: _Tools, types: Any) -> None:
+        self._tools, self._types = tools, types
+
+    async def _list(self, *_asked: object) -> Any:
+        return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})
+
+
+class _McpRelease2(_McpRelease):
     def __init__(self, tools: _Tools) -> None:
         import mcp_types
 
-        self._tools, self._types = tools, mcp_types
+        super().__init__(tools, mcp_types)
 
     def server(self, lifespan: Lifespan) -> Server[Any]:
         server: Server[Any] = Server(
@@ -351,9 +359,6 @@ class _McpRelease2:
         server.middleware.append(_require_object)
         return server
 
-    async def _list(self, _context: object, _params: object) -> Any:
-        return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})
-
     async def _call(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> Any:
         client = context.session.client_params
         caller = ToolCaller(client.client_info.name if client else "", context.request, context.session.report_progress)
@@ -361,11 +366,11 @@ class _McpRelease2:
         return self._types.CallToolResult.model_validate(answer)
 
 
-class _McpRelease1:
+class _McpRelease1(_McpRelease):
     def __init__(self, tools: _Tools) -> None:
         from mcp import types
 
-        self._tools, self._types = tools, types
+        super().__init__(tools, types)
 
     def server(self, lifespan: Lifespan) -> Server[Any]:
         make: Any = Server
@@ -374,9 +379,6 @@ class _McpRelease1:
         server.request_handlers[self._types.ListToolsRequest] = self._list
         server.request_handlers[self._types.CallToolRequest] = partial(self._call, server)
         return cast("Server[Any]", server)
-
-    async def _list(self, _asked: object) -> Any:
-        return self._types.ListToolsResult.model_validate({"tools": self._tools.listed()})
 
     async def _call(self, server: Any, asked: Any) -> Any:
         context = server.request_context

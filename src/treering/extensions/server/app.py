@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 from treering.core.errors import TreeringError, Unavailable
 from treering.extensions.server import jobs, limits, pages, uploads, verb_routes
 from treering.extensions.server.callers import Bounds, Caller, RouteAccess
-from treering.extensions.server.contract import Route, document
+from treering.extensions.server.contract import Route, document, json_answer
 from treering.extensions.server.failures import answer_failures, for_caller
 from treering.extensions.server.gate import ACCESS as SIGN_IN_ACCESS
 from treering.extensions.server.gate import SIGN_IN, SIGN_OUT, Gate, KeyRing, SignIn
@@ -250,7 +250,7 @@ def _key_ring(serving: Serving, further: FurtherSpaces | None) -> KeyRing | None
 def _state_of(space: ServedSpace) -> tuple[Route, ...]:
     # Neither waits for the worker threads, which may all be busy: these routes report whether the process is alive.
     async def health() -> Response:
-        return _answer(Health())
+        return json_answer(Health())
 
     thread = CapacityLimiter(1)
 
@@ -265,14 +265,10 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
             raise Unavailable(
                 f"The space did not answer within {_READY_SECONDS} s.", hint="Try again later."
             ) from error
-        return _answer(Readiness(space="open" if there else "new"))
+        return json_answer(Readiness(space="open" if there else "new"))
 
     up, usable = "Report whether the server is up.", "Report whether the space is available."
     return (
         *(Route("GET", path, path[1:], up, health, _ANYBODY, (Health,)) for path in _HEALTH),
         *(Route("GET", path, path[1:], usable, ready, _ANYBODY, (Readiness,)) for path in _READY),
     )
-
-
-def _answer(value: Value) -> Response:
-    return Response(value.model_dump_json(), media_type="application/json")

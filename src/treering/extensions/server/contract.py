@@ -6,7 +6,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any, Literal, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from pydantic_core import from_json
@@ -183,6 +183,13 @@ async def read_body(request: Request) -> bytes:
     if content_type(request) != "application/json":
         raise mislabeled(request, "body", "Send JSON with the header Content-Type: application/json.")
     return await request.body()
+
+
+def json_answer(
+    value: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a model as the JSON body of an answer."""
+    return Response(value.model_dump_json(), status, headers=headers, media_type="application/json")
 
 
 def parse_body(model: type[_Model], body: bytes) -> _Model:

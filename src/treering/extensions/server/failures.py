@@ -1,7 +1,7 @@
 """The form of the server's errors: one structure, and an HTTP status that programs can rely on."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -173,17 +173,12 @@ def _no_such_place(request: Request) -> NotFound:
     unserved: Mapping[str, str] = getattr(request.app.state, "unserved", {})
     if hint := unserved.get(request.url.path):
         return NotFound(f"{request.url.path} is not served here.", hint=hint)
-    known = sorted({getattr(route, "path", "") for route in _routes(request)} - {""})
+    known = sorted({getattr(route, "path", "") for route in request.app.routes} - {""})
     return NotFound(
         f"There is nothing at {request.url.path}.",
         hint=nearest(request.url.path, known, similarity=_PATH_SIMILARITY, otherwise="/openapi.json lists all paths."),
         details={"known": known},
     )
-
-
-def _routes(request: Request) -> Sequence[object]:
-    app: FastAPI = request.app
-    return app.routes
 
 
 def _gone(request: Request, _error: Exception) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from treering.core.errors import TreeringError, Unavailable
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
-from treering.extensions.server.contract import Route, Schema
+from treering.extensions.server.contract import Route, Schema, json_answer
 from treering.extensions.server.running_jobs import RunningJobs
 from treering.extensions.server.served import ServerContext
 from treering.extensions.server.workers import EVENTS
@@ -76,7 +76,7 @@ def job_begun(report: JobReport) -> Response:
     """Return the answer that a job was started."""
     place = _PATH.format(job_id=report.job)
     headers = {"Location": place, "Preference-Applied": _PREFERENCE}
-    return _answer(report, HTTPStatus.ACCEPTED, headers)
+    return json_answer(report, HTTPStatus.ACCEPTED, headers)
 
 
 class JobsEndpoint:
@@ -93,13 +93,13 @@ class JobsEndpoint:
 
     async def show(self, job_id: str, request: Request) -> Response:
         """Return the state of a job."""
-        return _answer(await self._look(job_id, request, caller_of(request), max_items=None))
+        return json_answer(await self._look(job_id, request, caller_of(request), max_items=None))
 
     async def cancel(self, job_id: str, request: Request) -> Response:
         """Cancel a job."""
         await request.body()  # so that the request counts as one
         report = await self._jobs.cancel(job_id, caller_of(request))
-        return _answer(report, HTTPStatus.OK if report.state in ENDED else HTTPStatus.ACCEPTED)
+        return json_answer(report, HTTPStatus.OK if report.state in ENDED else HTTPStatus.ACCEPTED)
 
     async def resume(self, job_id: str, request: Request) -> Response:
         """Run a job again that ended before it was done."""
@@ -207,7 +207,3 @@ def _event_id(report: JobReport) -> str:
 def _event(report: JobReport, event_id: str) -> bytes:
     name = "end" if report.state in ENDED else "progress"
     return f"event: {name}\nid: {event_id}\ndata: {report.model_dump_json()}\n\n".encode()
-
-
-def _answer(report: JobReport, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
-    return Response(report.model_dump_json(), status, media_type="application/json", headers=headers)

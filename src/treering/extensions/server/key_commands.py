@@ -1,7 +1,7 @@
 """Commands for the access keys of a server."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -150,15 +150,10 @@ def revoke(
     answer(Access(as_json=store.as_json), _facts(revoked), [line(message)])
 
 
-@contextmanager
-def _open_keys(space: str, store: KeyStoreFlags, *, create: bool) -> "Iterator[AccessKeys]":
+def _open_keys(space: str, store: KeyStoreFlags, *, create: bool) -> "closing[AccessKeys]":
     from treering.spaces.wiring import open_access_keys
 
-    keys = open_access_keys(_place_of(space, store, Settings.read()), create=create)
-    try:
-        yield keys
-    finally:
-        keys.close()
+    return closing(open_access_keys(_place_of(space, store, Settings.read()), create=create))
 
 
 def _place_of(space: str, store: KeyStoreFlags, settings: Settings) -> "Address":

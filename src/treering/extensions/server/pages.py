@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from operator import attrgetter
@@ -16,7 +17,6 @@ from starlette.types import Scope
 
 from treering.core.errors import NotFound, TreeringError, Unavailable
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
-from treering.extensions.server.failures import for_caller, status_of
 from treering.extensions.server.recent_calls import RecentCalls
 from treering.extensions.server.served import FurtherSpaces, ServedSpace, ServerContext
 from treering.extensions.server.web.pages.ask import ask, mark
@@ -165,7 +165,7 @@ class _Pages:
                 preparing.key, preparing.work, seconds=self._context.bounds.work_seconds, patience=_PATIENCE
             )
         except TreeringError as error:
-            return error_page(for_caller(error), view, status=status_of(error))
+            return error_page(error, view)
         if under_way is None:
             return await self._made(request, view, lambda: respond(self._shown(page.show, view), view))
         progress = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
@@ -184,9 +184,9 @@ class _Pages:
             try:
                 fields = await read_form(request, token=self._token)
             except TreeringError as error:
-                return error_page(for_caller(error), view, status=status_of(error))
-            view = self._view(request, fields)
-            return await self._made(request, view, lambda: respond(function(view), view), writes=True)
+                return error_page(error, view)
+            filled = replace(view, params=fields)
+            return await self._made(request, filled, lambda: respond(function(filled), filled), writes=True)
 
         return take
 
@@ -195,7 +195,7 @@ class _Pages:
         view = self._view(request, {})
         if self._streams >= _MOST_STREAMS:
             error = Unavailable("Too many pages are already watching.", hint="Close one of them, or reload this page.")
-            return error_page(for_caller(error), view, status=status_of(error))
+            return error_page(error, view)
 
         async def look(place: LivePlace | None) -> tuple[list[tuple[str, LiveLine]], LivePlace]:
             await self._admit(request)
@@ -243,7 +243,7 @@ class _Pages:
         try:
             return await self._context.run(request, make, writes=writes)
         except TreeringError as error:
-            return error_page(for_caller(error), view, status=status_of(error))
+            return error_page(error, view)
 
 
 class _StaticFiles(StaticFiles):

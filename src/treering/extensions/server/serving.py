@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -162,10 +163,8 @@ def has_keys(space: Address, place: Address, counts: Callable[[str, Address, Add
         keys = open_access_keys(place, create=False)
     except NotFound:
         return False
-    try:
+    with closing(keys):
         return any(counts(key.space, space, place) and key.revoked is None for key in keys.all())
-    finally:
-        keys.close()
 
 
 def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
@@ -180,14 +179,12 @@ def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
     except NotFound as error:
         raise InvalidInput(f"{error.message} Serving needs a key.", hint=_MAKE_A_KEY) from error
     now = SystemClock().now()
-    try:
+    with closing(keys):
         if not any(is_live(key, now=now) for key in keys.all()):
             raise InvalidInput(
                 f"None of the access keys at {serving.keys} is valid: they have expired or been revoked.",
                 hint=_MAKE_A_KEY,
             )
-    finally:
-        keys.close()
 
 
 class Server(uvicorn.Server):

@@ -19,7 +19,7 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.core.objects import invalid_fields
 from treering.core.scope import ScopeGiven
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
-from treering.extensions.server.contract import Route, Schema
+from treering.extensions.server.contract import Route, Schema, json_answer
 from treering.extensions.server.failures import content_type, mislabeled, too_many_requests
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.packed_upload import UploadAdapter
@@ -103,7 +103,7 @@ class UploadEndpoint:
     def _call(self, envelope: Envelope, caller: Caller, lend: Callable[[Engine], Engine]) -> Response:
         report = self._context.space.call("ingest", envelope, caller, lend=lend)
         self._calls.note("ingest", envelope)
-        return Response(report.model_dump_json(), media_type="application/json")
+        return json_answer(report)
 
     @contextmanager
     def _place(self, caller: Caller) -> Iterator[None]:

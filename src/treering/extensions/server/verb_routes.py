@@ -19,7 +19,7 @@ from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
-from treering.extensions.server.contract import Route, parse_body, read_body
+from treering.extensions.server.contract import Route, json_answer, parse_body, read_body
 from treering.extensions.server.failures import for_caller
 from treering.extensions.server.jobs import JOB_BEGUN, PREFER, job_begun, prefers_job
 from treering.extensions.server.recent_calls import RecentCalls
@@ -51,7 +51,7 @@ def _route(tool: Tool, context: ServerContext, calls: RecentCalls) -> Route:
         envelope = _checked(tool, body, caller)
         report = context.space.call(tool.name, envelope, caller)
         calls.note(tool.name, envelope)
-        return Response(report.model_dump_json(), media_type="application/json")
+        return json_answer(report)
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
@@ -213,7 +213,7 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
     def perform(body: bytes, caller: Caller) -> Response:
         call = parse_body(model, body).model_dump()
         report = context.space.perform(operation, caller, given=call["input"], options=call["options"])
-        return Response(report.model_dump_json(), media_type="application/json")
+        return json_answer(report)
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)

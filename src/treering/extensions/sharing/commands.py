@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from treering.extensions.sharing.merging import MergeReport
     from treering.ports.ledger import Ledger
 
+_WITHHELD = "Confirmed rules, decisions and tasks from them are sent. To share one: shared_scopes in the policy file."
+
 
 def add_sharing(app: Typer) -> None:
     """Add the commands to the command line."""
@@ -99,7 +101,8 @@ def sync(
             whole = counted_things(report.conversations, "whole conversation")
             lines.append(line(f"They include {whole}, with all messages."))
         if report.withheld_conversations:
-            lines.append(line(_withheld(report.withheld_conversations)))
+            withheld = counted_things(report.withheld_conversations, "conversation")
+            lines.append(line(f"Not sent: {withheld} with coding agents. {_WITHHELD}"))
     if report.received:
         lines += received
     elif options.fetch:
@@ -140,14 +143,6 @@ def verify(
     answer(Access(as_json=as_json), {"holds": facts, "problems": problems}, map(line, (*facts, *problems)))
     if problems:
         raise Exit(1)
-
-
-def _withheld(count: int) -> str:
-    named = "1 conversation" if count == 1 else f"{count} conversations"
-    return (
-        f"Not sent: {named} with coding agents. Confirmed rules, decisions and tasks from them are sent. "
-        "To share one: shared_scopes in the policy file."
-    )
 
 
 @contextmanager

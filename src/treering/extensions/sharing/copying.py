@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, repeat, zip_longest
+from itertools import groupby, islice, repeat, zip_longest
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.errors import Conflict, Corrupt
@@ -128,10 +128,17 @@ def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
 
 def _copy_outcomes(source: Ledger, target: Ledger) -> None:
     """Update the records of patches and the idempotency keys of the target to those of the source."""
+    differing = _paired(source.records(only=_OUTCOMES), target.records(only=_OUTCOMES))
+    while batch := list(islice(differing, PART)):
+        target.transact(partial(keep_outcomes, outcomes=_outcomes(batch)))
+
+
+def _outcomes(differing: Iterable[tuple[Record | None, Record | None]]) -> Outcomes:
+    """Return the changes that make records of the target those of the source."""
     records: list[PatchRecord] = []
     keys: list[tuple[str, Remembered]] = []
     dropped: list[str] = []
-    for ours, theirs in _paired(source.records(only=_OUTCOMES), target.records(only=_OUTCOMES)):
+    for ours, theirs in differing:
         match ours, theirs:
             case Record("patch", row), _:
                 records.append(PatchRecord.model_validate(row))
@@ -139,17 +146,7 @@ def _copy_outcomes(source: Ledger, target: Ledger) -> None:
                 keys.append((row["key"], Remembered.model_validate(row["receipt"])))
             case None, Record("receipt", row):
                 dropped.append(row["key"])
-        if len(records) + len(keys) + len(dropped) >= PART:
-            _keep(target, records, keys, dropped)
-            records, keys, dropped = [], [], []
-    if records or keys or dropped:
-        _keep(target, records, keys, dropped)
-
-
-def _keep(
-    target: Ledger, records: Iterable[PatchRecord], keys: Iterable[tuple[str, Remembered]], dropped: Iterable[str]
-) -> None:
-    target.transact(partial(keep_outcomes, outcomes=Outcomes(tuple(records), tuple(keys), tuple(dropped))))
+    return Outcomes(tuple(records), tuple(keys), tuple(dropped))
 
 
 def _paired(ours: Iterator[Record], theirs: Iterator[Record]) -> Iterator[tuple[Record | None, Record | None]]:

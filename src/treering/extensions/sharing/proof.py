@@ -131,12 +131,9 @@ def _newest(events: Sequence[AuditEvent], sequence: int) -> int:
     return max(event.seq for event in events if event.seq <= sequence and "hash" in (event.after or {}))
 
 
-PROVE = Operation(
+PROVE = Operation.of(
     "prove",
     "Gather context for a task, with a proof of its citations that can be checked without the space.",
-    ContextInput,
-    SearchOptions,
-    Proven,
     prove,
     rights=READS,
 )

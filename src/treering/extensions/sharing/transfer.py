@@ -108,21 +108,15 @@ def _import(call: Call, given: FolderInput, _options: Nothing) -> Moved:
     return Moved(folder=given.folder, counts=counts)
 
 
-EXPORT = Operation(
+EXPORT = Operation.of(
     "export",
     "Export a space as plain files into a new folder.",
-    FolderInput,
-    Nothing,
-    Moved,
     _export,
     rights=replace(READS, writes_files=True, needs_person=True),
 )
-IMPORT = Operation(
+IMPORT = Operation.of(
     "import",
     "Import an export into an empty space, with the same ids and the same audit log.",
-    FolderInput,
-    Nothing,
-    Moved,
     _import,
     rights=replace(DECIDES, reads_files=True),
     makes_space=True,
@@ -191,7 +185,8 @@ def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
             yield last
         if count != manifest.counts.get(table):
             raise Corrupt(f"{name} has {count} lines instead of {manifest.counts.get(table)}.", hint=_AGAIN)
-        if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
+        head = manifest.head
+        if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != (head.seq, head.hash):
             raise Corrupt(f"{name} does not end at the event named in {_MANIFEST}.", hint=_AGAIN)
 
 
@@ -220,10 +215,6 @@ def _read_blob(folder: Path, name: str) -> str:
     if hashlib.sha256(data).hexdigest() != name:
         raise Corrupt(f"The blob {name} is missing or was modified.", hint=_AGAIN)
     return data.decode()
-
-
-def _place_of(head: Anchor) -> tuple[int, str]:
-    return head.seq, head.hash
 
 
 class MoveReport(Value):

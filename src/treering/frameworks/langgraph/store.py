@@ -131,7 +131,9 @@ def draft_of(name: RecordName, put: PutOp, fields: Sequence[str], now: datetime)
 def narrowing(origins: Sequence[str], filters: Mapping[str, Any] | None) -> Filter:
     """Return a condition that all items below some origins that pass a filter satisfy, for use in a ranked search."""
     parts: list[Filter] = [
-        Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted) for key, wanted in (filters or {}).items() if _is_text(wanted)
+        Compare(f"{METADATA}{_FIELD}{key}", "eq", wanted)
+        for key, wanted in (filters or {}).items()
+        if isinstance(wanted, str)
     ]
     if origins:
         parts.append(Or(tuple(Compare("origin", "prefix", f"{origin}/") for origin in origins)))
@@ -149,10 +151,6 @@ def passes(value: Mapping[str, Any], filters: Mapping[str, Any] | None) -> bool:
 
 def _lasting(minutes: float) -> timedelta:
     return timedelta(minutes=min(minutes, _LONGEST))
-
-
-def _is_text(wanted: object) -> bool:
-    return isinstance(wanted, str)
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -237,14 +235,13 @@ class TreeringStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run some operations: first all reads, then all writes; the last write to a key counts."""
-        records = self._client.records
         given = [*ops]
         for op in given:
             _check(op)
-        results = [self._read(records, op) for op in given]
+        results = [self._read(op) for op in given]
         puts = {(tuple(op.namespace), op.key): op for op in given if isinstance(op, PutOp)}
         if puts:
-            self._put(records, [*puts.values()])
+            self._put([*puts.values()])
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -253,81 +250,87 @@ class TreeringStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete expired items; return their number."""
-        records = self._client.records
-        now = _now(records)
-        expired = [one.record for one in self._items(records, ()) if one.is_expired(now)]
+        now = self._now()
+        expired = [one.record for one in self._items(()) if one.is_expired(now)]
         names = [self._collection.name(record.key) for record in expired]
-        return records.remove(names, reason=_REASON, erase=self._erase)
+        return self._records.remove(names, reason=_REASON, erase=self._erase)
 
-    def _read(self, records: Records, op: Op) -> Result:
+    @property
+    def _records(self) -> Records:
+        return self._client.records
+
+    def _now(self) -> datetime:
+        return self._records.engine.clock.now()
+
+    def _read(self, op: Op) -> Result:
         match op:
             case GetOp():
-                return self._get(records, op)
+                return self._get(op)
             case SearchOp():
-                return self._search(records, op)
+                return self._search(op)
             case ListNamespacesOp():
-                return self._namespaces(records, op)
+                return self._namespaces(op)
             case PutOp():
                 return None
         raise ValueError(f"Unknown operation type: {type(op)}")
 
-    def _get(self, records: Records, op: GetOp) -> Result:
+    def _get(self, op: GetOp) -> Result:
         name = name_of(self._collection, op.namespace, op.key)
-        found = [StoredItem(record) for record in records.get([name]).values()]
-        shown = [one for one in found if not one.is_expired(_now(records))]
+        found = [StoredItem(record) for record in self._records.get([name]).values()]
+        shown = [one for one in found if not one.is_expired(self._now())]
         if op.refresh_ttl:
-            self._refresh(records, shown)
+            self._refresh(shown)
         return shown[0].item if shown else None
 
-    def _search(self, records: Records, op: SearchOp) -> list[SearchItem]:
-        now, asked = _now(records), bool(op.query and op.query.strip())
-        items = self._ranked(records, op) if asked else self._items(records, op.namespace_prefix)
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        now, asked = self._now(), bool(op.query and op.query.strip())
+        items = self._ranked(op) if asked else self._items(op.namespace_prefix)
         passing = [one for one in items if not one.is_expired(now) and passes(one.value, op.filter)]
         shown = passing[op.offset : op.offset + op.limit]
         if op.refresh_ttl:
-            self._refresh(records, shown)
+            self._refresh(shown)
         return [one.found(scored=asked) for one in shown]
 
-    def _ranked(self, records: Records, op: SearchOp) -> list[StoredItem]:
+    def _ranked(self, op: SearchOp) -> list[StoredItem]:
         """Return the items that answer a query, best first, after the filters that can be applied before ranking."""
         namespace = key_of(*op.namespace_prefix)
         where = narrowing(origins_of(self._client, self._collection, namespace) if namespace else (), op.filter)
-        found = records.search(self._collection, op.query or "", limit=_MOST_FOUND, where=where)
+        found = self._records.search(self._collection, op.query or "", limit=_MOST_FOUND, where=where)
         return [StoredItem(record) for record in found if record.text]
 
-    def _items(self, records: Records, namespace: Namespace) -> list[StoredItem]:
+    def _items(self, namespace: Namespace) -> list[StoredItem]:
         """Return the items of a namespace and the namespaces below it, last updated first."""
-        stored = map(StoredItem, records.all_of(self._collection, below=key_of(*namespace)))
+        stored = map(StoredItem, self._records.all_of(self._collection, below=key_of(*namespace)))
         depth = len(namespace)
         items = [one for one in stored if one.namespace[:depth] == tuple(namespace)]
         return sorted(items, key=lambda one: one.record.updated_at, reverse=True)
 
-    def _namespaces(self, records: Records, op: ListNamespacesOp) -> list[Namespace]:
-        now = _now(records)
-        namespaces = {one.namespace for one in self._items(records, ()) if not one.is_expired(now)}
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        now = self._now()
+        namespaces = {one.namespace for one in self._items(()) if not one.is_expired(now)}
         matching = [one for one in namespaces if all(_matches(one, rule) for rule in op.match_conditions or ())]
         cut = sorted({one if op.max_depth is None else one[: op.max_depth] for one in matching})
         return cut[op.offset : op.offset + op.limit]
 
-    def _refresh(self, records: Records, items: Sequence[StoredItem]) -> None:
-        now = _now(records)
+    def _refresh(self, items: Sequence[StoredItem]) -> None:
+        now = self._now()
         drafts = [one.refreshed(self._collection.name(one.record.key), now) for one in items]
         if changed := [draft for draft in drafts if draft]:
             try:
-                records.write(changed, reason=_REASON)
+                self._records.write(changed, reason=_REASON)
             except Conflict:  # it was written or deleted in the meantime, which takes precedence
                 return
 
-    def _put(self, records: Records, puts: Sequence[PutOp]) -> None:
-        now = _now(records)
+    def _put(self, puts: Sequence[PutOp]) -> None:
+        now = self._now()
         named = [(name_of(self._collection, put.namespace, put.key), put) for put in puts]
         drafts: list[RecordDraft] = [
             draft_of(name, put, self._fields, now) for name, put in named if put.value is not None
         ]
         gone = [name for name, put in named if put.value is None]
-        erased = [record.id for record in records.get(gone).values()] if self._erase else []
-        retry_on_conflict(lambda: records.write(drafts, remove=gone, reason=_REASON))
-        records.erase(erased, reason=_REASON)
+        erased = [record.id for record in self._records.get(gone).values()] if self._erase else []
+        retry_on_conflict(lambda: self._records.write(drafts, remove=gone, reason=_REASON))
+        self._records.erase(erased, reason=_REASON)
 
 
 def _check(op: Op) -> None:
@@ -353,10 +356,6 @@ def _check(op: Op) -> None:
             op.index or (), str, name="index", expected="a list of paths", hint="Give such as ['text'], or False."
         )
         check_type(op.ttl, float | int | None, name="ttl", expected="a number of minutes")
-
-
-def _now(records: Records) -> datetime:
-    return records.engine.clock.now()
 
 
 def _matches(namespace: Namespace, rule: MatchCondition) -> bool:

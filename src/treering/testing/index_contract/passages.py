@@ -19,6 +19,7 @@ from treering.retrieval.text.analysis import query_terms
 from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.stage import (
     EMBEDDER,
+    NO_KEY,
     IndexedSpace,
     IndexStage,
     LedgerWriter,
@@ -35,9 +36,6 @@ from treering.testing.index_contract.stage import (
     visible,
 )
 
-_NONE = 10**9
-"""A key that no passage has."""
-
 
 class PassagesByKey(IndexStage):
     """`Passages`."""
@@ -46,7 +44,7 @@ class PassagesByKey(IndexStage):
         source = space.make.source("Bees live in a hive.", title="Swarm", scope="/a")
         space.commit(source)
         key = space.key(source)
-        [(found, head)] = heads(space.index, [key, _NONE]).items()
+        [(found, head)] = heads(space.index, [key, NO_KEY]).items()
         assert (found, head.key, head.object_id, head.part) == (key, key, source.id, source.segments[0].segment_id)
         assert (head.type, head.kind, head.scope, head.role) == ("source", "markdown", "/a", "prose")
         assert (head.title, head.heading, head.origin) == ("Swarm", "", "notes.md")
@@ -74,7 +72,7 @@ class PassagesByKey(IndexStage):
     def test_what_may_be_seen_is_told_by_scope_state_filter_and_time(self, space: IndexedSpace) -> None:
         one, other = space.make.source("Bees.", scope="/a"), space.make.source("Ants.", origin="2", scope="/b")
         made = space.commit(one, other).sequence
-        keys = [space.key(one), space.key(other), _NONE]
+        keys = [space.key(one), space.key(other), NO_KEY]
         assert visible(space.index, keys, reach=seen("/a")) == {keys[0]}
         assert visible(space.index, keys, reach=seen(where={"origin": "2"})) == {keys[1]}
         space.move(one, "archived")
@@ -110,7 +108,7 @@ class PassagesByKey(IndexStage):
         other = space.make.source("One.", "Two.")
         space.commit(talk, other)
         one, two, three = (space.key(talk, place) for place in range(3))
-        asked = [one, two, three, space.key(other), _NONE]
+        asked = [one, two, three, space.key(other), NO_KEY]
         assert {key: list(near) for key, near in beside(space.index, asked).items()} == {
             one: [two],
             two: [one, three],

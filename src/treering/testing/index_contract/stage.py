@@ -167,6 +167,9 @@ def _called(view: GraphView, nodes: Sequence[int]) -> dict[int, object]:
 EMBEDDER = HashingEmbedder()
 """The embedder of the contract: an index is opened for its model and dimension."""
 
+NO_KEY = 10**9
+"""A key that no passage has."""
+
 _MANY = 1_000
 
 

@@ -23,6 +23,7 @@ from treering.testing.fakes import SteppingClock
 from treering.testing.index_contract.histories import HistoryWriter, Step, answers, histories
 from treering.testing.index_contract.stage import (
     EMBEDDER,
+    NO_KEY,
     IndexedSpace,
     IndexStage,
     OpenIndex,
@@ -32,9 +33,6 @@ from treering.testing.index_contract.stage import (
     near,
     seen,
 )
-
-_NONE = 10**9
-"""A key that no passage has."""
 
 
 class ByMeaning(IndexStage):
@@ -122,7 +120,7 @@ class ByMeaning(IndexStage):
         hums, digs = EMBEDDER.embed_documents(["Bees hum.", "Ants dig."])
         wanted = {bees: float(hums @ query), ants: float(digs @ query)}
         others = [key for key in space.keys(source).values() if key not in wanted]
-        assert cosines(space.index, query, [bees, ants, *others, _NONE]) == pytest.approx(wanted, abs=1e-3)
+        assert cosines(space.index, query, [bees, ants, *others, NO_KEY]) == pytest.approx(wanted, abs=1e-3)
 
     def test_the_nearest_are_found_and_no_more_than_were_asked_for(self, space: IndexedSpace) -> None:
         texts = ("Bees hum loudly in summer.", "Bees hum.", "Ants dig.")
@@ -140,7 +138,7 @@ class ByMeaning(IndexStage):
         space.embed()
         bees, ants, moths = map(space.key, sources)
         asked = (EMBEDDER.embed_query("bees hum"), EMBEDDER.embed_query("ants dig"))
-        [found] = space.index.vectors.search([NearRequest(seen(), asked, (1, 0), (moths, _NONE))])
+        [found] = space.index.vectors.search([NearRequest(seen(), asked, (1, 0), (moths, NO_KEY))])
         assert found.found == {bees}
         assert [set(scores) for scores in found.cosines] == [{bees, moths}, {bees, moths}]
         [both] = space.index.vectors.search([NearRequest(seen(), asked, (1, 1))])

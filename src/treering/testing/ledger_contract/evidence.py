@@ -3,10 +3,10 @@
 from typing import Any
 
 from treering.core.objects import Source
-from treering.core.patch import AddLink, Erase, Link, Merge, RemoveLink
+from treering.core.patch import AddLink, Link, Merge, RemoveLink
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.testing.builders import Builder
-from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, moving, status_of, updating
+from treering.testing.ledger_contract.stage import LedgerStage, erasing, knowledge_of, moving, status_of, updating
 
 
 class Evidence(LedgerStage):
@@ -110,7 +110,7 @@ class Evidence(LedgerStage):
         node = make.node("Hives")
         work = make.work("Buy smoke", related_node_refs=(node.id,))
         ledger.commit(make.patch(node, work))
-        ledger.commit(make.patch(Erase(id=work.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(work.id)))
         assert list(ledger.referrers(node.id)) == []
 
 

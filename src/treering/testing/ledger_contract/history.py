@@ -15,20 +15,26 @@ from treering.core.objects import Object, Source
 from treering.core.patch import (
     AddLink,
     Create,
-    Erase,
     Link,
     MoveScope,
     Operation,
     RecordedCreate,
     RemoveLink,
     Transition,
-    Update,
 )
 from treering.core.writing.draft import asked
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import ADA, Builder, author
 from treering.testing.fakes import START, SteppingClock
-from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents
+from treering.testing.ledger_contract.stage import (
+    LedgerStage,
+    OpenLedger,
+    contents,
+    erasing,
+    moving,
+    selected,
+    updating,
+)
 
 
 class LedgerHistory(LedgerStage):
@@ -37,7 +43,7 @@ class LedgerHistory(LedgerStage):
     def test_an_object_is_read_as_it_stood(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("One")
         first = ledger.commit(make.patch(node))
-        second = ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"})))
+        second = ledger.commit(make.patch(updating(node.id, name="Two")))
         for as_of in (first.sequence, first.committed_at):
             assert getattr(ledger.get(node.id, as_of=as_of), "name", "") == "One"
             assert ledger.heads([node.id], as_of=as_of)[node.id].title == "One"
@@ -66,15 +72,15 @@ class LedgerHistory(LedgerStage):
         near, far = make.node("Near", scope="/a"), make.node("Far", scope="/b")
         work = make.work("Mow", scope="/a")
         then = ledger.commit(make.patch(near, far, work)).sequence
-        ledger.commit(make.patch(Transition(id=near.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(near.id, 1, "archived")))
         active, archived = parse_filter({"status": "active"}), parse_filter({"status": "archived"})
         for as_of in (then, ledger.get(near.id, as_of=then).updated_at):
-            assert _ids(ledger, Selection("/a", as_of=as_of)) == [near.id, work.id]
-            assert _ids(ledger, Selection("/", as_of=as_of)) == []
-            assert _ids(ledger, Selection("/", descend=True, as_of=as_of)) == [near.id, far.id, work.id]
-            assert _ids(ledger, Selection("/a", types=("work_item",), as_of=as_of)) == [work.id]
-            assert _ids(ledger, Selection("/a", types=("node",), where=active, as_of=as_of)) == [near.id]
-            assert _ids(ledger, Selection("/a", where=archived, as_of=as_of)) == []
+            assert selected(ledger, Selection("/a", as_of=as_of)) == [near.id, work.id]
+            assert selected(ledger, Selection("/", as_of=as_of)) == []
+            assert selected(ledger, Selection("/", descend=True, as_of=as_of)) == [near.id, far.id, work.id]
+            assert selected(ledger, Selection("/a", types=("work_item",), as_of=as_of)) == [work.id]
+            assert selected(ledger, Selection("/a", types=("node",), where=active, as_of=as_of)) == [near.id]
+            assert selected(ledger, Selection("/a", where=archived, as_of=as_of)) == []
 
     def test_links_are_read_as_they_stood(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")
@@ -114,7 +120,7 @@ class LedgerHistory(LedgerStage):
         source, node, work = make.source("3 hives."), make.node("Hive"), make.work("Count them")
         first = make.patch(source, node, work, AddLink(link=Link(type="about", source=work.id, target=node.id)))
         changing = make.patch(
-            Update(id=node.id, expected_revision=1, changes={"summary": "Where bees live."}),
+            updating(node.id, summary="Where bees live."),
             Transition(id=work.id, expected_revision=1, to="resolved", resolution="Counted."),
         )
         for patch in (first, changing):
@@ -132,7 +138,7 @@ class LedgerHistory(LedgerStage):
         patch = make.patch(node, other)
         ledger.commit(patch)
         kept = ledger.patch(patch.id)
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(node.id)))
         assert ledger.patch(patch.id) == kept
         gone, there = (asked(one, _revision_in(ledger)) for one in kept.operations)
         assert gone == RecordedCreate(id=node.id, revision=1)
@@ -157,7 +163,7 @@ class LedgerHistory(LedgerStage):
     def test_the_events_of_one_object_are_listed(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")
         ledger.commit(make.patch(one, two))
-        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"name": "Uno"})))
+        ledger.commit(make.patch(updating(one.id, name="Uno")))
         first, second = ledger.events_of(one.id)
         assert (first.event_type, second.event_type) == ("created", "updated")
         assert first.after == second.before
@@ -181,15 +187,11 @@ class LedgerHistory(LedgerStage):
     ) -> None:
         node = make.node("One")
         first = ledger.commit(make.patch(node))
-        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"}))
+        patch = make.patch(updating(node.id, name="Two"))
         clock.set(START - timedelta(days=1))
         second = ledger.commit(patch)
         assert second.committed_at >= first.committed_at
         assert ledger.get(node.id, as_of=second.committed_at).revision == 2
-
-
-def _ids(ledger: Ledger, selection: Selection) -> list[str]:
-    return [item.id for item in ledger.select(selection)]
 
 
 def _revision_in(ledger: Ledger) -> Callable[[str, int], Object | None]:
@@ -216,7 +218,7 @@ class ChangeFeed(LedgerStage):
     def test_a_change_has_the_object_before_and_after(self, ledger: Ledger, make: Builder) -> None:
         node, source = make.node("Hive"), make.source("3 hives.")
         ledger.commit(make.patch(node, source))
-        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+        ledger.commit(make.patch(updating(node.id, name="Box")))
         first, second = ledger.history(node.id)
         found = ledger.changes(0, 10)
         assert [(one.seq, one.object_id) for one in found] == [(1, node.id), (2, source.id), (3, node.id)]
@@ -230,7 +232,7 @@ class ChangeFeed(LedgerStage):
         source = make.source("3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
         ledger.commit(make.patch(source, fact))
-        ledger.commit(make.patch(Transition(id=source.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(source.id, 1, "archived")))
         told = [(one.object_id, one.after.status) for one in ledger.changes(2, 10) if one.after]
         assert told == [(source.id, "archived"), (fact.id, "stale")]
 
@@ -254,8 +256,8 @@ class ChangeFeed(LedgerStage):
     def test_of_an_erased_object_only_the_erasure_is_told(self, ledger: Ledger, make: Builder) -> None:
         node, kept = make.node("Wilhelmina"), make.node("Hive")
         ledger.commit(make.patch(node, kept))
-        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"summary": "Lives here."})))
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=2)))
+        ledger.commit(make.patch(updating(node.id, summary="Lives here.")))
+        ledger.commit(make.patch(erasing(node.id, 2)))
         found = ledger.changes(0, 10)
         assert [(one.seq, one.object_id) for one in found] == [(2, kept.id), (4, node.id)]
         assert (found[-1].before, found[-1].after) == (None, None)
@@ -328,14 +330,14 @@ class _History:
         match what, item:
             case "change", Source():
                 segments = self._make.segments(item, f"{number} boxes.")
-                self._commit(Update(id=item.id, expected_revision=item.revision, changes={"segments": segments}))
+                self._commit(updating(item.id, item.revision, segments=segments))
             case "archive", Source(status="active"):
-                self._commit(Transition(id=item.id, expected_revision=item.revision, to="archived"))
+                self._commit(moving(item.id, item.revision, "archived"))
             case "link", _:
                 other = self._item(number + 1) or item
                 self._commit(AddLink(link=Link(type="similar_to", source=item.id, target=other.id)))
             case "erase", _:
-                self._commit(Erase(id=item.id, expected_revision=item.revision))
+                self._commit(erasing(item.id, item.revision))
             case _:
                 pass
 

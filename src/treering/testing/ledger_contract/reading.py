@@ -4,10 +4,10 @@ import pytest
 
 from treering.core.errors import Conflict, NotFound
 from treering.core.filters import parse_filter
-from treering.core.patch import Erase, MoveScope, Patch, Transition, Update
+from treering.core.patch import MoveScope, Patch
 from treering.ports.ledger import Ledger, Selection, SourceState, selects
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import LedgerStage, contents
+from treering.testing.ledger_contract.stage import LedgerStage, contents, erasing, moving, selected, updating
 
 
 class LedgerReads(LedgerStage):
@@ -36,11 +36,11 @@ class LedgerReads(LedgerStage):
     def test_a_selection_is_narrowed_by_type_and_filter_and_ordered_by_id(self, ledger: Ledger, make: Builder) -> None:
         nodes = [make.node("Ada", kind="person"), make.node("Bees"), make.node("Bob", kind="person")]
         ledger.commit(make.patch(*nodes, make.work("Buy smoke")))
-        ledger.commit(make.patch(Transition(id=nodes[2].id, expected_revision=1, to="archived")))
-        assert _ids(ledger, Selection(types=("node",))) == [node.id for node in nodes]
-        assert _ids(ledger, Selection(where=parse_filter({"kind": "person"}))) == [nodes[0].id, nodes[2].id]
+        ledger.commit(make.patch(moving(nodes[2].id, 1, "archived")))
+        assert selected(ledger, Selection(types=("node",))) == [node.id for node in nodes]
+        assert selected(ledger, Selection(where=parse_filter({"kind": "person"}))) == [nodes[0].id, nodes[2].id]
         alive = parse_filter({"kind": ["person", "task"], "status": {"ne": "archived"}, "title": {"prefix": "A"}})
-        assert _ids(ledger, Selection(where=alive)) == [nodes[0].id]
+        assert selected(ledger, Selection(where=alive)) == [nodes[0].id]
 
     def test_the_newest_of_a_selection_are_those_with_the_greatest_ids(self, ledger: Ledger, make: Builder) -> None:
         nodes = [make.node(name, kind="person" if name < "d" else "team") for name in "abcdef"]
@@ -49,9 +49,9 @@ class LedgerReads(LedgerStage):
         people = parse_filter({"kind": "person"})
         for newest, wanted in ((0, nodes), (1, nodes[5:]), (4, nodes[2:]), (9, nodes)):
             asked = Selection(types=("node",), newest=newest)
-            assert _ids(ledger, asked) == [node.id for node in wanted]
-        assert _ids(ledger, Selection(where=people, newest=2)) == [node.id for node in nodes[1:3]]
-        assert _ids(ledger, Selection(types=("node",), newest=2, as_of=first)) == [node.id for node in nodes[2:4]]
+            assert selected(ledger, asked) == [node.id for node in wanted]
+        assert selected(ledger, Selection(where=people, newest=2)) == [node.id for node in nodes[1:3]]
+        assert selected(ledger, Selection(types=("node",), newest=2, as_of=first)) == [node.id for node in nodes[2:4]]
 
     @pytest.mark.parametrize(
         "where",
@@ -75,24 +75,24 @@ class LedgerReads(LedgerStage):
         people = [make.node(name, kind="person", scope=scope) for name in ("Ada", "Bob") for scope in ("/a", "/b")]
         sources = [make.source("Notes.", origin="n.md", scope="/a"), make.source("More.", origin="m.md", scope="/a")]
         before = ledger.commit(make.patch(*people, *sources)).sequence
-        ledger.commit(make.patch(Transition(id=people[0].id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(people[0].id, 1, "archived")))
         for types in ((), ("node",), ("source", "node")):
             for scope, descend in (("/a", False), ("/", True)):
                 for as_of in (None, before):
                     asked = Selection(scope, descend, types, parse_filter(where), as_of)
                     everything = ledger.select(Selection("/", descend=True, as_of=as_of))
-                    assert _ids(ledger, asked) == [item.id for item in everything if selects(asked, item)]
+                    assert selected(ledger, asked) == [item.id for item in everything if selects(asked, item)]
 
     def test_a_filter_sees_channel_origin_and_times(self, ledger: Ledger, make: Builder) -> None:
         source, node = make.source("Text.", origin="a/b.md"), make.node("Hive")
         ledger.commit(make.patch(source))
         second = ledger.commit(make.patch(node, by=author("agent")))
         when = second.committed_at.isoformat()
-        assert _ids(ledger, Selection(where=parse_filter({"channel": "agent"}))) == [node.id]
-        assert _ids(ledger, Selection(where=parse_filter({"origin": {"prefix": "a/"}}))) == [source.id]
-        assert _ids(ledger, Selection(where=parse_filter({"origin": {"exists": False}}))) == [node.id]
-        assert _ids(ledger, Selection(where=parse_filter({"created_at": {"gte": when}}))) == [node.id]
-        assert _ids(ledger, Selection(where=parse_filter({"updated_at": {"lt": when}}))) == [source.id]
+        assert selected(ledger, Selection(where=parse_filter({"channel": "agent"}))) == [node.id]
+        assert selected(ledger, Selection(where=parse_filter({"origin": {"prefix": "a/"}}))) == [source.id]
+        assert selected(ledger, Selection(where=parse_filter({"origin": {"exists": False}}))) == [node.id]
+        assert selected(ledger, Selection(where=parse_filter({"created_at": {"gte": when}}))) == [node.id]
+        assert selected(ledger, Selection(where=parse_filter({"updated_at": {"lt": when}}))) == [source.id]
 
     def test_heads_are_given_for_the_ids_that_exist(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive", scope="/garden")
@@ -112,7 +112,7 @@ class LedgerReads(LedgerStage):
     def test_a_segment_is_found_also_after_it_vanished(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("One.", "Two.")
         ledger.commit(make.patch(source))
-        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+        ledger.commit(make.patch(updating(source.id, segments=[])))
         assert ledger.segment(source.id, source.segments[1].segment_id) == source.segments[1]
         with pytest.raises(NotFound):
             ledger.segment(source.id, "seg_0000000000000")
@@ -121,7 +121,7 @@ class LedgerReads(LedgerStage):
         one, two = make.source("One.", "Two."), make.source("Three.", origin="other.md")
         ledger.commit(make.patch(one, two))
         kept = make.segments(one, "Zero.", "Two.")
-        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"segments": kept})))
+        ledger.commit(make.patch(updating(one.id, segments=kept)))
         places = [(source.id, part.segment_id) for source in (one, two) for part in source.segments]
         found = ledger.segments([*places, (two.id, "seg_0000000000000")])
         assert {place: segment.excerpt for place, segment in found.items()} == {
@@ -132,10 +132,10 @@ class LedgerReads(LedgerStage):
     def test_sources_are_found_by_the_text_of_a_segment(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("One.", "Two.", "Two."), make.source("Two.", origin="other.md")
         ledger.commit(make.patch(one, two))
-        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"segments": []})))
+        ledger.commit(make.patch(updating(one.id, segments=[])))
         found = ledger.sources_with({"One.", "Two.", "Two", "Three.", "\ud800"})
         assert list(found) == [("One.", one.id), *(("Two.", source.id) for source in (one, two))]
-        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(two.id)))
         assert list(ledger.sources_with(["Two."])) == [("Two.", one.id)]
         assert list(ledger.sources_with([])) == []
 
@@ -143,7 +143,7 @@ class LedgerReads(LedgerStage):
         source = make.source("One.", "Two.")
         ledger.commit(make.patch(source))
         moved = make.segments(source, "Zero.", "Two.", "One.")
-        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": moved})))
+        ledger.commit(make.patch(updating(source.id, segments=moved)))
         assert ledger.segment(source.id, source.segments[0].segment_id).position == 2
 
     def test_texts_of_all_sizes_and_scripts_come_back_word_for_word(self, ledger: Ledger, make: Builder) -> None:
@@ -172,7 +172,7 @@ class LedgerReads(LedgerStage):
         one, part = make.source("One.", origin="repo", fingerprint="f1"), make.source("Part.", origin="repo#a.py")
         old, away = make.source("Old.", origin="old"), make.source("Away.", origin="away", scope="/away")
         ledger.commit(make.patch(one, part, old, away))
-        ledger.commit(make.patch(Transition(id=old.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(old.id, 1, "archived")))
         states = ledger.sources_at(scope="/", origins=["repo", "old", "away", "nowhere"])
         assert states == {
             "repo": SourceState(one.id, "f1", "active", 1),
@@ -194,12 +194,8 @@ class LedgerReads(LedgerStage):
         assert ledger.counts() == {}
         bees, wasps, erased = (make.node(name, scope="/garden") for name in ("Bees", "Wasps", "Erased"))
         ledger.commit(make.patch(bees, wasps, erased, make.source("One."), make.source("Two.", origin="2")))
-        ledger.commit(make.patch(Transition(id=bees.id, expected_revision=1, to="archived")))
-        ledger.commit(
-            make.patch(
-                MoveScope(id=wasps.id, expected_revision=1, to="/hedge"), Erase(id=erased.id, expected_revision=1)
-            )
-        )
+        ledger.commit(make.patch(moving(bees.id, 1, "archived")))
+        ledger.commit(make.patch(MoveScope(id=wasps.id, expected_revision=1, to="/hedge"), erasing(erased.id)))
         assert ledger.counts() == {
             ("/", "source", "active"): 2,
             ("/garden", "node", "archived"): 1,
@@ -209,7 +205,7 @@ class LedgerReads(LedgerStage):
     def test_an_archived_source_gives_way_to_a_later_one(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Old."), make.source("New.")
         ledger.commit(make.patch(old))
-        ledger.commit(make.patch(Transition(id=old.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(old.id, 1, "archived")))
         assert ledger.sources(scope="/", root="notes.md")["notes.md"].status == "archived"
         ledger.commit(make.patch(new))
         assert ledger.sources(scope="/", root="notes.md")["notes.md"].id == new.id
@@ -221,10 +217,6 @@ class LedgerReads(LedgerStage):
                 read(nowhere)
         assert list(ledger.links(nowhere)) == []
         assert list(ledger.dependents(nowhere)) == []
-
-
-def _ids(ledger: Ledger, selection: Selection) -> list[str]:
-    return [item.id for item in ledger.select(selection)]
 
 
 # Patches made at a scope: what they may name and change, and which request a key stands for.
@@ -239,7 +231,7 @@ class Scopes(LedgerStage):
     def test_a_proposal_keeps_to_its_scope_when_it_is_applied(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive", scope="/a")
         ledger.commit(make.patch(node))
-        patch = _at("/a", make.patch(_update(node.id), by=EVE))
+        patch = _at("/a", make.patch(updating(node.id, summary="Taken over."), by=EVE))
         assert ledger.propose(patch).scope == "/a"
         ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=1, to="/b")))
         with pytest.raises(NotFound):
@@ -276,7 +268,3 @@ def _at(scope: str, patch: Patch) -> Patch:
 
 def _asking(request: str, patch: Patch) -> Patch:
     return patch.model_copy(update={"request": request})
-
-
-def _update(identity: str) -> Update:
-    return Update(id=identity, expected_revision=1, changes={"summary": "Taken over."})

@@ -4,13 +4,15 @@ import pytest
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidPatch, NotFound
-from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
+from treering.core.patch import AddLink, Link, Merge, MoveScope, RemoveLink
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import ADA, BOB, Builder, author, content_of
 from treering.testing.ledger_contract.stage import (
     LedgerStage,
     OpenLedger,
     contents,
+    erasing,
+    moving,
     source_of,
     updating,
 )
@@ -23,7 +25,7 @@ class Reverting(LedgerStage):
         source = make.source("One.", "Two.")
         ledger.commit(make.patch(source))
         before = ledger.get(source.id)
-        patch = make.patch(Update(id=source.id, expected_revision=1, changes={"title": "New", "segments": []}))
+        patch = make.patch(updating(source.id, title="New", segments=[]))
         changed = ledger.commit(patch)
         receipt = ledger.revert(changed.patch_id, by=ADA, reason="Wrong.")
         assert content_of(ledger.get(source.id)) == content_of(before)
@@ -48,7 +50,7 @@ class Reverting(LedgerStage):
         patch = make.patch(
             Merge(id=two.id, expected_revision=1, into=one.id),
             MoveScope(id=one.id, expected_revision=2, to="/garden"),
-            Transition(id=item.id, expected_revision=1, to="in_progress"),
+            moving(item.id, 1, "in_progress"),
         )
         receipt = ledger.commit(patch)
         ledger.revert(receipt.patch_id, by=ADA, reason="Wrong.")
@@ -57,7 +59,7 @@ class Reverting(LedgerStage):
     def test_a_patch_is_reverted_once_and_the_reversal_can_be_reverted(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("One")
         ledger.commit(make.patch(node))
-        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"}))
+        patch = make.patch(updating(node.id, name="Two"))
         done = ledger.commit(patch)
         undone = ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
         with pytest.raises(Conflict):
@@ -79,7 +81,7 @@ class Reverting(LedgerStage):
     def test_erased_content_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("One"), make.node("Two")
         made = ledger.commit(make.patch(node, other))
-        erased = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        erased = ledger.commit(make.patch(erasing(node.id)))
         with pytest.raises(InvalidPatch):
             ledger.revert(erased.patch_id, by=ADA, reason="Wrong.")
         with pytest.raises(Conflict):
@@ -98,8 +100,8 @@ class Erasure(LedgerStage):
     def test_erased_content_is_nowhere(self, ledger: Ledger, make: Builder) -> None:
         source = make.source(f"It says {MARK}.", title=MARK, metadata={MARK: MARK})
         ledger.commit(make.patch(source), idempotency_key="k")
-        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
-        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=2)))
+        ledger.commit(make.patch(updating(source.id, segments=[])))
+        receipt = ledger.commit(make.patch(erasing(source.id, 2)))
         assert (receipt.results[0].outcome, receipt.results[0].id) == ("erased", source.id)
         for read in (ledger.get, ledger.history):
             with pytest.raises(NotFound):
@@ -117,7 +119,7 @@ class Erasure(LedgerStage):
     def test_the_log_keeps_the_fact_and_verifies(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         made = ledger.commit(make.patch(node))
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), reason="Asked to."))
+        ledger.commit(make.patch(erasing(node.id), reason="Asked to."))
         created, erased = ledger.events_of(node.id)
         assert (erased.event_type, erased.reason, erased.after) == ("erased", "Asked to.", None)
         assert erased.before == created.after
@@ -127,7 +129,7 @@ class Erasure(LedgerStage):
         source = make.source("3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
         ledger.commit(make.patch(source, fact))
-        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        receipt = ledger.commit(make.patch(erasing(source.id)))
         assert receipt.staled == (fact.id,)
         assert ledger.get(fact.id).status == "stale"
 
@@ -136,21 +138,21 @@ class Erasure(LedgerStage):
         one = make.fact("Ada", "hives", 3, make.evidence(left))
         two = make.fact("Ada", "hives", 4, make.evidence(right))
         ledger.commit(make.patch(left, right, one, two))
-        ledger.commit(make.patch(Erase(id=two.id, expected_revision=2)))
+        ledger.commit(make.patch(erasing(two.id, 2)))
         assert ledger.get(one.id).status == "active"
 
     def test_its_links_go(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")
         link = Link(type="about", source=one.id, target=two.id)
         ledger.commit(make.patch(one, two, AddLink(link=link)))
-        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(two.id)))
         assert list(ledger.links(one.id)) == list(ledger.links(one.id, as_of=3)) == []
         ledger.verify()
 
     def test_a_text_that_another_source_holds_too_stays_there(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("Shared words."), make.source("Shared words.", origin="other.md")
         ledger.commit(make.patch(one, two))
-        ledger.commit(make.patch(Erase(id=one.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(one.id)))
         assert source_of(ledger, two.id).segments[0].excerpt == "Shared words."
         ledger.verify()
 
@@ -163,39 +165,37 @@ class Erasure(LedgerStage):
         apart = make.patch(updating(other.id, summary="Apart."))
         for patch in (*about, apart):
             ledger.propose(patch)
-        erasing = ledger.commit(make.patch(*(Erase(id=node.id, expected_revision=1) for node in gone)))
+        erasure = ledger.commit(make.patch(*(erasing(node.id) for node in gone)))
         for patch in about:
             record, event = ledger.patch(patch.id), ledger.events_of(patch.id)[-1]
             assert (record.status, record.operations) == ("rejected", ())
-            assert record.decided_at == erasing.committed_at
-            assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
+            assert record.decided_at == erasure.committed_at
+            assert (event.event_type, event.patch_id) == ("rejected", erasure.patch_id)
         assert ledger.patch(apart.id).status == "proposed"
         assert not any(MARK in text for text in contents(ledger))
 
     def test_an_approved_erasure_takes_the_proposals_that_mention_it_along(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
-        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
-        erasing = make.patch(Erase(id=node.id, expected_revision=1))
-        for patch in (about, erasing):
+        about = make.patch(updating(node.id, summary=MARK))
+        erasure = make.patch(erasing(node.id))
+        for patch in (about, erasure):
             ledger.propose(patch)
-        ledger.approve(erasing.id, by=BOB)
-        assert (ledger.patch(about.id).status, ledger.patch(erasing.id).status) == ("rejected", "applied")
+        ledger.approve(erasure.id, by=BOB)
+        assert (ledger.patch(about.id).status, ledger.patch(erasure.id).status) == ("rejected", "applied")
         assert not any(MARK in text for text in contents(ledger))
 
     def test_an_idempotency_key_is_erased_and_still_recognised(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("Hive"), make.node("Box")
         first = ledger.commit(make.patch(node), idempotency_key=MARK)
         ledger.commit(make.patch(other), idempotency_key="kept")
-        ledger.propose(
-            make.patch(Update(id=node.id, expected_revision=1, changes={"summary": "x"})), idempotency_key="p"
-        )
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)), idempotency_key="erasing")
+        ledger.propose(make.patch(updating(node.id, summary="x")), idempotency_key="p")
+        ledger.commit(make.patch(erasing(node.id)), idempotency_key="erasing")
         assert not any(MARK in text for text in contents(ledger))
         again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
         assert again == first.model_copy(update={"replayed": True})
         assert ledger.commit(make.patch(make.node("Box")), idempotency_key="kept").replayed
-        proposed = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "y"}))
+        proposed = make.patch(updating(other.id, summary="y"))
         assert ledger.propose(proposed, idempotency_key="p").status == "rejected"
         keys = {record.row["key"] for record in ledger.records() if record.table == "receipt"}
         assert {"kept", "erasing"} < keys
@@ -209,7 +209,7 @@ class Erasure(LedgerStage):
             node = make.node("Hive")
             asked = make.patch(node).model_copy(update={"request": digest(MARK)})
             ledger.commit(asked, idempotency_key=MARK)
-            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            ledger.commit(make.patch(erasing(node.id)))
             erased += [record.row["key"] for record in ledger.records() if record.table == "receipt"]
             assert not any(digest(MARK) in text for text in contents(ledger))
             again = make.patch(node).model_copy(update={"request": "another"})
@@ -222,7 +222,7 @@ class Erasure(LedgerStage):
         nodes = make.node("Hive"), make.node("Box")
         first = ledger.commit(make.patch(*nodes), idempotency_key=MARK)
         for node in nodes:
-            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            ledger.commit(make.patch(erasing(node.id)))
         again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
         assert again == first.model_copy(update={"replayed": True})
 
@@ -230,7 +230,7 @@ class Erasure(LedgerStage):
         source = make.source("3 hives.")
         ledger.commit(make.patch(source))
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
-        erase = Erase(id=source.id, expected_revision=1)
+        erase = erasing(source.id)
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(erase, fact))
         ledger.commit(make.patch(erase))
@@ -242,7 +242,7 @@ class Erasure(LedgerStage):
     def test_its_origin_can_be_ingested_anew(self, ledger: Ledger, make: Builder) -> None:
         source, again = make.source("3 hives."), make.source("3 hives.")
         ledger.commit(make.patch(source))
-        ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(source.id)))
         ledger.commit(make.patch(again))
         assert ledger.sources(scope="/", root="notes.md")["notes.md"].id == again.id
 
@@ -250,22 +250,22 @@ class Erasure(LedgerStage):
         node = make.node("Hive")
         ledger.commit(make.patch(node))
         with pytest.raises(Conflict):
-            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), node))
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            ledger.commit(make.patch(erasing(node.id), node))
+        ledger.commit(make.patch(erasing(node.id)))
         with pytest.raises(Conflict):
             ledger.commit(make.patch(node))
 
     def test_erasure_needs_the_current_revision(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
-        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+        ledger.commit(make.patch(updating(node.id, name="Box")))
         with pytest.raises(Conflict):
-            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            ledger.commit(make.patch(erasing(node.id)))
 
     def test_what_is_left_goes_on_after_compaction(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("Hive"), make.node("Box")
         made = ledger.commit(make.patch(node, other))
-        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(node.id)))
         ledger.compact()
         ledger.verify()
         assert ledger.get(other.id).revision == 1

@@ -4,16 +4,14 @@ import pytest
 
 from treering.core.errors import Conflict, Corrupt, NotFound
 from treering.core.patch import (
-    Erase,
     RecordedCreate,
-    Update,
     record_hash,
 )
 from treering.core.policy import Policy
 from treering.core.writing.journal import POLICY, POLICY_CHANGED, policy_hash, policy_in
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, erasing, updating
 
 EVE = author("agent", "eve")
 REVIEWED = Policy(direct_channels=frozenset({"user", "system"}))
@@ -75,12 +73,12 @@ class Review(LedgerStage):
         known = make.node("Hive")
         ledger.commit(make.patch(known))
         approved, rejected = make.patch(make.node("Box"), by=EVE), make.patch(make.node("Tub"), by=EVE)
-        dropped = make.patch(Update(id=known.id, expected_revision=1, changes={"name": "Keg"}), by=EVE)
+        dropped = make.patch(updating(known.id, name="Keg"), by=EVE)
         salts = {ledger.propose(patch).salt for patch in (approved, rejected, dropped)}
         assert len(salts) == 3
         ledger.approve(approved.id, by=ADA)
         ledger.reject(rejected.id, by=ADA, reason="No.")
-        ledger.commit(make.patch(Erase(id=known.id, expected_revision=1)))
+        ledger.commit(make.patch(erasing(known.id)))
         assert {ledger.patch(patch.id).salt for patch in (approved, rejected, dropped)} == {""}
         assert not any(salt in text for salt in salts for text in contents(ledger))
         ledger.verify()
@@ -88,9 +86,9 @@ class Review(LedgerStage):
     def test_a_proposal_that_went_stale_is_a_conflict_and_stays_proposed(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
-        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Late"}), by=EVE)
+        patch = make.patch(updating(node.id, name="Late"), by=EVE)
         ledger.propose(patch)
-        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Early"})))
+        ledger.commit(make.patch(updating(node.id, name="Early")))
         with pytest.raises(Conflict) as refused:
             ledger.approve(patch.id, by=ADA)
         assert refused.value.details["current"] == 2
@@ -174,7 +172,7 @@ class Rules(LedgerStage):
         old.change_policy(OPEN, by=ADA)
         new.load(old.records())
         assert (new.policy, new.verify()) == (OPEN, old.verify())
-        new.commit(make.patch(Erase(id=node.id, expected_revision=1), by=EVE))
+        new.commit(make.patch(erasing(node.id), by=EVE))
 
     def test_a_policy_that_was_set_for_an_empty_ledger_stays_over_an_import(
         self, open_ledger: OpenLedger, make: Builder

@@ -6,9 +6,9 @@ import pytest
 
 from treering.core.canonical import canonical_json
 from treering.core.objects import Knowledge, Node, Source, WorkItem
-from treering.core.patch import Transition, Update
+from treering.core.patch import Erase, Transition, Update
 from treering.core.policy import Policy
-from treering.ports.ledger import Ledger
+from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder
 from treering.testing.fakes import SteppingClock
 
@@ -81,3 +81,13 @@ def updating(identity: str, revision: int = 1, /, **changes: object) -> Update:
 def moving(identity: str, revision: int, to: str) -> Transition:
     """Return the operation that changes the status of an object."""
     return Transition(id=identity, expected_revision=revision, to=to)
+
+
+def erasing(identity: str, revision: int = 1) -> Erase:
+    """Return the operation that erases an object."""
+    return Erase(id=identity, expected_revision=revision)
+
+
+def selected(ledger: Ledger, selection: Selection) -> list[str]:
+    """Return the ids of the objects of a selection, in its order."""
+    return [item.id for item in ledger.select(selection)]

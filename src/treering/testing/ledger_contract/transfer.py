@@ -8,12 +8,21 @@ import pytest
 
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, InvalidPatch
-from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
+from treering.core.patch import AddLink, Link, RemoveLink
 from treering.extensions.sharing.copying import copy_ledger, part_of
 from treering.extensions.sharing.ledger_parts import append
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of, updating, work_of
+from treering.testing.ledger_contract.stage import (
+    LedgerStage,
+    OpenLedger,
+    contents,
+    erasing,
+    moving,
+    status_of,
+    updating,
+    work_of,
+)
 
 Rows = list[Record]
 
@@ -41,7 +50,7 @@ class Transfer(LedgerStage):
         assert new.commit(make.patch(make.node("Other")), idempotency_key="k").patch_id == first.patch_id
         rival = make.fact("Ada", "hives", 4, make.evidence(source))
         assert set(new.commit(make.patch(rival)).contested) == {fact.id, rival.id}
-        new.commit(make.patch(Transition(id=source.id, expected_revision=1, to="archived")))
+        new.commit(make.patch(moving(source.id, 1, "archived")))
         assert status_of(new, fact.id) == ["stale"]
         assert new.verify(anchor=Anchor(seq=first.sequence, hash=first.head)).seq > first.sequence
 
@@ -102,8 +111,8 @@ class Transfer(LedgerStage):
         if broken_off:
             new.transact(partial(append, part=part_of(old, Anchor(seq=0, hash=GENESIS), broken_off)))
         source, node = next(old.select(Selection(types=("source",)))), next(old.select(Selection(types=("node",))))
-        old.commit(make.patch(Erase(id=source.id, expected_revision=source.revision)))
-        old.commit(make.patch(Update(id=node.id, expected_revision=node.revision, changes={"name": "Later"})))
+        old.commit(make.patch(erasing(source.id, source.revision)))
+        old.commit(make.patch(updating(node.id, node.revision, name="Later")))
         copy_ledger(old, new, told=_nobody, part=2)
         assert contents(new) == contents(old)
         old.commit(make.patch(make.node("More")), idempotency_key="more")
@@ -146,11 +155,11 @@ def _live(ledger: Ledger, make: Builder) -> None:
     other = Link(type="references", source=fact.id, target=source.id)
     gone = make.node("Gone")
     ledger.commit(make.patch(source, node, fact, gone, AddLink(link=link), AddLink(link=other)), idempotency_key="k")
-    ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+    ledger.commit(make.patch(updating(source.id, segments=[])))
     ledger.commit(make.patch(RemoveLink(link=link)))
-    ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+    ledger.commit(make.patch(erasing(gone.id)))
     ledger.propose(make.patch(make.node("Maybe"), by=author("agent")))
-    done = ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+    done = ledger.commit(make.patch(updating(node.id, name="Box")))
     ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
 
 

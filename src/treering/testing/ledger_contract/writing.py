@@ -6,10 +6,10 @@ import pytest
 
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch, NotFound
 from treering.core.objects import Object
-from treering.core.patch import AddLink, Link, Merge, MoveScope, Operation, Patch, RemoveLink, Transition, Update
+from treering.core.patch import AddLink, Link, Merge, MoveScope, Operation, Patch, RemoveLink
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder, author, content_of
-from treering.testing.ledger_contract.stage import LedgerStage, contents, node_of, source_of, updating
+from treering.testing.ledger_contract.stage import LedgerStage, contents, moving, node_of, source_of, updating
 
 
 class Writing(LedgerStage):
@@ -85,7 +85,7 @@ class Writing(LedgerStage):
         known = make.fact("Ada", "hives", 3, make.evidence(one))
         ledger.commit(make.patch(one, two, known))
         rival, node = make.fact("Ada", "hives", 4, make.evidence(two)), make.node("Hive")
-        renamed = Update(id=node.id, expected_revision=1, changes={"name": "Box"})
+        renamed = updating(node.id, name="Box")
         receipt = ledger.commit(make.patch(rival, node, renamed))
         left = [(item.id, ledger.get(item.id).revision) for item in (rival, node, node)]
         assert [(result.id, result.revision) for result in receipt.results] == left
@@ -98,8 +98,8 @@ class Writing(LedgerStage):
         failing: list[Operation] = [
             updating(node.id, 9, summary="Two."),
             updating(node.id, colour="red"),
-            Transition(id=item.id, expected_revision=1, to="closed"),
-            Update(id=make.node("Nowhere").id, expected_revision=1, changes={"summary": "x"}),
+            moving(item.id, 1, "closed"),
+            updating(make.node("Nowhere").id, summary="x"),
         ]
         for operation in failing:
             with pytest.raises((InvalidPatch, IllegalTransition, Conflict, NotFound)):
@@ -139,7 +139,7 @@ class Writing(LedgerStage):
         ledger.commit(make.patch(one, two, three, work))
         patch = make.patch(
             Merge(id=two.id, expected_revision=1, into=one.id),
-            Transition(id=work.id, expected_revision=1, to="in_progress"),
+            moving(work.id, 1, "in_progress"),
             MoveScope(id=three.id, expected_revision=1, to="/away"),
         )
         ledger.commit(patch)
@@ -162,7 +162,7 @@ class Writing(LedgerStage):
             ledger.commit(make.patch(make.source("Two.")))
         assert refused.value.details == {"id": first.id, "current": 1}
         ledger.commit(make.patch(make.source("Two.", scope="/elsewhere")))
-        ledger.commit(make.patch(Transition(id=first.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(moving(first.id, 1, "archived")))
         ledger.commit(make.patch(make.source("Two.")))
 
     def test_a_segment_id_names_one_text_for_ever(self, ledger: Ledger, make: Builder) -> None:
@@ -206,7 +206,7 @@ class Writing(LedgerStage):
         node = make.node("Hive")
         ledger.commit(make.patch(node))
         with pytest.raises(InvalidPatch, match="without a node to merge into"):
-            ledger.commit(make.patch(Transition(id=node.id, expected_revision=1, to="merged")))
+            ledger.commit(make.patch(moving(node.id, 1, "merged")))
 
     def test_a_name_that_is_taken_cannot_be_taken_by_changing_or_moving(self, ledger: Ledger, make: Builder) -> None:
         source, other, away = make.source("1."), make.source("2.", origin="b"), make.source("3.", scope="/away")

@@ -31,7 +31,7 @@ _KNOWN = (
     "SELECT found.id, asked.digest FROM unnest(%(digests)s::bytea[]) AS asked(digest) CROSS JOIN LATERAL "
     "(SELECT id FROM graph_nodes WHERE space = %(space)s AND digest = asked.digest LIMIT 1) AS found"
 )
-_RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
+RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
 _SOME_NAMES = f"{_NAMES} AND id = ANY(%(ids)s::bigint[])"
 _OF_OBJECTS = (
@@ -129,7 +129,7 @@ def kept_ties(transaction: Transaction, parts: Sequence[Part]) -> dict[Part, Tie
 def graph_contents(transaction: Transaction) -> dict[int, int]:
     """Return a hash of the ties of each passage by name. The hash of a damaged record equals no other one."""
     names: dict[int, bytes] = dict(transaction.rows(_NAMES))
-    return content_hashes(transaction.stream("graph", _RECORDS), names)
+    return content_hashes(transaction.stream("graph", RECORDS), names)
 
 
 def ties_contents(ties: Mapping[int, Ties | None]) -> dict[int, int]:
@@ -140,7 +140,7 @@ def ties_contents(ties: Mapping[int, Ties | None]) -> dict[int, int]:
 def graph_damage(transaction: Transaction) -> Iterator[str]:
     """Describe damaged records and wrong numbers of passages per name."""
     counted: dict[int, int] = dict(transaction.rows(_COUNTS))
-    yield from graph_faults(transaction.stream("graph", _RECORDS), counted)
+    yield from graph_faults(transaction.stream("graph", RECORDS), counted)
 
 
 def _release(transaction: Transaction, before: Sequence[Row]) -> None:

@@ -6,8 +6,8 @@ from itertools import chain
 
 from treering.extensions.postgres.connection.failures import from_column
 from treering.extensions.postgres.connection.space import PostgresSpace
-from treering.extensions.postgres.connection.transactions import Row, Transaction
-from treering.extensions.postgres.index.graph_rows import kept_ties, names_of, numbers_of
+from treering.extensions.postgres.connection.transactions import Row, Statement, Transaction
+from treering.extensions.postgres.index.graph_rows import RECORDS, kept_ties, names_of, numbers_of
 from treering.extensions.postgres.index.index_state import (
     LOADED_AT_ONCE,
     PassageSight,
@@ -18,7 +18,7 @@ from treering.extensions.postgres.index.index_state import (
     sights_and_states,
 )
 from treering.extensions.postgres.index.replay import PostgresReplay
-from treering.extensions.postgres.index.text import PostgresTextSearch, Query, on_days, passages_named
+from treering.extensions.postgres.index.text import PostgresTextSearch, on_days, passages_named
 from treering.extensions.postgres.index.vectors import PostgresQuickVectors, PostgresVectors
 from treering.ports.models import Embedder, Extractor
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
@@ -64,7 +64,6 @@ class PostgresIndex(FollowingIndex[Transaction]):
         read_ahead_states(transaction)
 
 
-_RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _TIED = (
     "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.space = g.space AND p.key = g.key "
     "WHERE g.space = %(space)s AND g.key = ANY(%(keys)s::bigint[])"
@@ -92,7 +91,7 @@ class PostgresGraphRows(PostgresLog):
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""
-        return self.transaction.stream("graph", _RECORDS, at_once=LOADED_AT_ONCE)
+        return self.transaction.stream("graph", RECORDS, at_once=LOADED_AT_ONCE)
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of passages. Passages without a record are left out."""
@@ -145,7 +144,7 @@ class PostgresPassages:
 
 def _find_passages(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
     keys = list(request.keys)
-    queries: list[Query] = [(_HEADS, {"keys": keys})] if keys else []
+    queries: list[Statement] = [(_HEADS, {"keys": keys})] if keys else []
     queries += [_visible(keys, seen)] if keys and seen else []
     queries += [(_BESIDE, {"keys": keys, "kinds": sorted(DIALOGUE_KINDS)})] if keys and request.beside else []
     answers = iter(transaction.together(queries) if queries else ())
@@ -172,7 +171,7 @@ def _heads(rows: Sequence[Row]) -> dict[int, PassageHead]:
     return {row[0]: PassageHead(row[0], *map(from_column, row[1:])) for row in rows}
 
 
-def _visible(keys: Sequence[int], seen: PassageSight) -> Query:
+def _visible(keys: Sequence[int], seen: PassageSight) -> Statement:
     where = seen.condition()
     sql = f"SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND {where.sql}"  # noqa: S608 - only our own SQL
     return sql, {"keys": list(keys), **where.bindings}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from treering.core.errors import Unavailable
 from treering.extensions.postgres.connection.failures import from_column, to_column
 from treering.extensions.postgres.connection.space import PostgresSpace
-from treering.extensions.postgres.connection.transactions import Row, Transaction
+from treering.extensions.postgres.connection.transactions import Row, Statement, Transaction
 from treering.extensions.postgres.index.index_state import PassageSight, sights_and_states
 from treering.extensions.postgres.index.word_tables import FollowedWords, Held, Keys, WordsAt, integers
 from treering.ports.passages import MOST_NAMED, AskedDays
@@ -23,9 +23,6 @@ from treering.retrieval.index.passages import MAX_DAYS
 from treering.retrieval.index.word_table import Postings, Scores, WordTable, best
 from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import MOST_CANDIDATES, ending_range, ranked_places
-
-Query = tuple[str, dict[str, Any]]
-"""SQL with its bindings."""
 
 _SHORTEST_NAME = 3  # the length of the shortest indexed substring
 _WORD = re.compile(r"[a-z0-9_\u0080-\U0010ffff]+")
@@ -233,7 +230,7 @@ def _with_places_and_days(
     found: Sequence[TextFound],
 ) -> list[TextFound]:
     """Add the results by place and by day, read for all requests together."""
-    queries: list[tuple[str, dict[str, Any]]] = []
+    queries: list[Statement] = []
     for request, seen in zip(requests, sights, strict=True):
         if request.place:
             queries += [exact_places(request.place, seen, request.limit), named_places(request.place, seen)]
@@ -251,7 +248,7 @@ def _with_places_and_days(
     return whole
 
 
-def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
+def exact_places(text: str, seen: PassageSight, limit: int) -> Statement:
     """Return the query for passages with this id of an object or part."""
     where = seen.condition()
     # Two queries, so that each uses its own index.
@@ -263,7 +260,7 @@ def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
     return sql, {"place": _known_text(text), **where.bindings, "most": limit}
 
 
-def named_places(text: str, seen: PassageSight) -> Query:
+def named_places(text: str, seen: PassageSight) -> Statement:
     """Return the query for passages with a name that ends with the last characters of a text."""
     first, last = ending_range(text) or ("", "")
     where = seen.condition()
@@ -349,7 +346,7 @@ _TOLD = (
 )
 
 
-def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Query:
+def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Statement:
     """Return the query for turns by the share of their period within the requested days; then the newest first."""
     where = seen.condition()
     sql = (
@@ -360,7 +357,7 @@ def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Que
     return sql, {**_bound(asked), **where.bindings, "most": limit}
 
 
-def on_days(asked: Sequence[AskedDays], keys: Sequence[int]) -> Query:
+def on_days(asked: Sequence[AskedDays], keys: Sequence[int]) -> Statement:
     """Return the query for the scores of passages with requested days."""
     sql = (
         f"SELECT d.key, {_SCORE} FROM {_ASKED} {_TOLD} "  # noqa: S608 - only our own SQL

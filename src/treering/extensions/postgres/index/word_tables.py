@@ -18,6 +18,7 @@ from treering.extensions.postgres.index.words import (
     INDEXED,
     NAMES,
     RUNS,
+    TEXTS_AFTER,
     WORDS,
     bucket_of,
     counted_words,
@@ -110,7 +111,6 @@ MOST_POSTINGS = 2_000_000
 """The maximal number of cached postings, of the most recently used terms."""
 
 _RUNS = "SELECT run, word_buckets, name_buckets FROM posting_runs WHERE space = %(space)s ORDER BY run"
-_WAITING = "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key > %(after)s ORDER BY key"
 _TEXTS = "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
 _BUCKETS = (
     "SELECT b.run, b.bucket, b.body FROM unnest(%(runs)s::bigint[], %(buckets)s::integer[]) AS w(run, bucket) "
@@ -310,7 +310,7 @@ def _read(transaction: Transaction, moment: tuple[Moment, int], known: WordsAt |
             WaitingWords(upto),
         )
     if not same or position != same.moment[0][1] or waiting is not same.waiting:
-        for key, words, names in transaction.rows(_WAITING, after=waiting.upto):
+        for key, words, names in transaction.rows(TEXTS_AFTER, after=waiting.upto):
             waiting.add(key, text_of(words), text_of(names))
     return WordsAt(moment, shown, indexed, waiting)
 

@@ -86,8 +86,8 @@ def bucket_of(term: int, buckets: int) -> int:
 
 
 def packed_run(run: PostingRun) -> list[bytes]:
-    """Return the number of buckets of a run: a power of two."""
-    count = 1 << max(0, (len(run.keys) // _IN_BUCKET - 1)).bit_length() if len(run.keys) > _IN_BUCKET else 1
+    """Pack a run into buckets, whose number is a power of two."""
+    count = 1 << max(0, len(run.keys) // _IN_BUCKET - 1).bit_length()
     buckets = _buckets_of(run.terms, count)
     order = np.lexsort((run.keys, run.terms, buckets))
     ends = np.searchsorted(buckets[order], np.arange(count + 1))
@@ -172,7 +172,7 @@ DOUBLED_WEIGHTS = (4, 3, 2)
 
 _WAITING = 1_000  # passages that become postings
 _MOST = 8_000  # passages in a run
-_TEXTS = "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key > %(after)s ORDER BY key"
+TEXTS_AFTER = "SELECT key, words, names FROM passage_words WHERE space = %(space)s AND key > %(after)s ORDER BY key"
 _RUN = ("run bigint", "first bigint", "last bigint", "passages integer", "word_buckets integer", "name_buckets integer")
 _OF_RUNS = "SELECT run, kind, body FROM postings WHERE space = %(space)s AND run = ANY(%(runs)s::bigint[])"
 _TOUCHED = (
@@ -248,7 +248,7 @@ def run_of_names(texts: Sequence[tuple[int, str]]) -> PostingRun:
 
 def _index_waiting(transaction: Transaction) -> None:
     """Create postings of the passages without any. The last run is rewritten if it has room."""
-    waiting = transaction.rows(_TEXTS, after=read_state(transaction, INDEXED))
+    waiting = transaction.rows(TEXTS_AFTER, after=read_state(transaction, INDEXED))
     write_state(transaction, INDEXED, read_state(transaction, PASSAGES))
     if not waiting:
         return

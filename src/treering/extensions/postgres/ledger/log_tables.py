@@ -1,6 +1,5 @@
 """The tables of the audit log, patches and idempotency keys, in one transaction."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from treering.extensions.postgres.connection.failures import AFTER_ALL, body_of,
 from treering.extensions.postgres.connection.schema import BRIEF_KEY, LONG_KEY
 from treering.extensions.postgres.connection.transactions import Transaction
 from treering.stores.rows.ledger_log import LedgerLog, StoredLogEnd
-from treering.stores.rows.packing import pack_sealed
+from treering.stores.rows.packing import pack_sealed, text_hash
 from treering.stores.rows.read_checks import Body, ReadChecks
 
 _EVENT = ("seq bigint", "target text", "timestamp text", "hash text", "body bytea")
@@ -113,12 +112,12 @@ class PostgresLedgerLog(LedgerLog):
         """Store the value of a new key, as JSON."""
         sql = "INSERT INTO receipts(space, hash, key, body) VALUES(%(space)s, %(hash)s, %(key)s, %(body)s)"
         body = pack_sealed(outcome, name=key)
-        self._transaction.later(sql, hash=_key_hash(key), key=to_column(key), body=body)
+        self._transaction.later(sql, hash=text_hash(key), key=to_column(key), body=body)
 
     def forget(self, key: str) -> None:
         """Remove a key."""
         sql = "DELETE FROM receipts WHERE space = %(space)s AND hash = %(hash)s"
-        self._transaction.later(sql, hash=_key_hash(key))
+        self._transaction.later(sql, hash=text_hash(key))
 
     def _sequence_at(self, time: str) -> int:
         sql = "SELECT max(seq) FROM audit WHERE space = %(space)s AND timestamp <= %(time)s"
@@ -145,7 +144,7 @@ class PostgresLedgerLog(LedgerLog):
 
     def _key(self, key: str) -> Body | None:
         sql = "SELECT body FROM receipts WHERE space = %(space)s AND hash = %(hash)s"
-        body: bytes | None = self._transaction.first(sql, hash=_key_hash(key))
+        body: bytes | None = self._transaction.first(sql, hash=text_hash(key))
         return body
 
     def _keys(self, prefix: str) -> Iterable[tuple[str, Body]]:
@@ -160,7 +159,3 @@ class PostgresLedgerLog(LedgerLog):
 
     def _bodies(self, sql: str, **bindings: Any) -> Iterator[Body]:
         return map(body_of, self._transaction.column(sql, **bindings))
-
-
-def _key_hash(key: str) -> bytes:
-    return hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()

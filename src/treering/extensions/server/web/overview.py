@@ -186,21 +186,5 @@ def _expired(item: Object, now: datetime) -> bool:
     return isinstance(item, Knowledge) and item.status in _MAY_EXPIRE and is_over(item, now=now)
 
 
-OVERVIEW = Operation(
-    "overview",
-    "Summarize the contents and the backlog of a space.",
-    Nothing,
-    OverviewOptions,
-    Overview,
-    overview,
-    rights=READS,
-)
-OBJECTS = Operation(
-    "objects",
-    "List the objects of a type, by kind and status.",
-    ObjectsInput,
-    ObjectsOptions,
-    ObjectList,
-    objects,
-    rights=READS,
-)
+OVERVIEW = Operation.of("overview", "Summarize the contents and the backlog of a space.", overview, rights=READS)
+OBJECTS = Operation.of("objects", "List the objects of a type, by kind and status.", objects, rights=READS)

@@ -20,7 +20,7 @@ from treering.core.canonical import is_object
 from treering.core.characters import one_line, visible
 from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.core.scope import ROOT
-from treering.extensions.server.failures import content_type
+from treering.extensions.server.failures import content_type, for_caller, status_of
 from treering.extensions.server.web.overview import OVERVIEW, Overview
 from treering.ports.format import PROSE_SUFFIX
 from treering.verbs.envelope import Answer, Envelope, Operation, Report, parse
@@ -281,10 +281,11 @@ def respond(rendered: Rendered, view: PageView) -> Response:
     return HTMLResponse(html, status_code=rendered.status, headers=dict(HEADERS))
 
 
-def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
+def error_page(error: TreeringError, view: PageView) -> Response:
     """Show an error and its hint."""
+    rendered = Rendered("error.html", {"error": for_caller(error)}, status=status_of(error))
     # Without the parameters, which may be the cause of the error.
-    return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
+    return respond(rendered, replace(view, params={}))
 
 
 def respond_alone(template: str, *, status: int = 200, **values: Any) -> Response:
