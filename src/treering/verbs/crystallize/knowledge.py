@@ -68,7 +68,6 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         call,
         operations,
         options,
-        verb="crystallize",
         mode="knowledge",
         possible_duplicates=possible_duplicates(call, item, known.id if known else ""),
         evidence=evidence,
@@ -197,7 +196,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
     operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
     what = f"The scope {scope} is empty." if scope else "All candidates are already active."
     warnings = () if operations else (what,)
-    return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
+    return submit(call, operations, options, mode="promote", warnings=warnings)
 
 
 class SupersedeInput(Value):
@@ -263,7 +262,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             details={"id": old.id, "from": "candidate", "to": "superseded"},
         )
     operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
-    return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=warnings)
+    return submit(call, operations, options, mode="supersede", evidence=evidence, warnings=warnings)
 
 
 def _check_current(call: Call, old: Knowledge) -> None:
@@ -355,9 +354,7 @@ def _reword(
         )
     what = ", ".join(sorted(changes)).replace("evidence_refs", "evidence") or "status"
     warning = f"{named(old.title)} already states the same, so only its {what} changed."
-    return submit(
-        call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=(warning,)
-    )
+    return submit(call, operations, options, mode="supersede", evidence=evidence, warnings=(warning,))
 
 
 def _present(call: Call, refs: Sequence[EvidenceRef]) -> list[EvidenceRef]:
@@ -390,7 +387,7 @@ def _correct(
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge", evidence=evidence)
+    return submit(call, operations, options, mode="knowledge", evidence=evidence)
 
 
 def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
