@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import is_object, parse_time
+from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, matches, parse_filter
 from treering.core.objects import TYPES, Channel, Object
@@ -30,7 +30,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
 from treering.verbs.index_warnings import boundary, lag_seen
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.short_ids import full_id, is_id
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -176,7 +176,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
 def object_with_id(call: Call, text: str, reach: Reach) -> Object | None:
     """Return the object whose id a text is, also shortened, whatever its status; `None` if the read excludes it."""
     given, ledger = text.strip(), call.engine.ledger
-    if not (is_object(given) or is_short_id(given)):
+    if not is_id(given):
         return None
     try:
         item = ledger.get(full_id(whole(ledger), given), as_of=reach.at)

@@ -32,7 +32,7 @@ from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
 from treering.verbs.reading import ReadOptions, selection_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.short_ids import full_id, is_id, is_short_id
 from treering.verbs.trees import maps_of
 
 
@@ -356,7 +356,7 @@ def _spelled_out(call: Call, text: str, options: ReadOptions) -> Subject | None:
     if not given:
         raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
     ledger = call.engine.ledger
-    if is_object(given) or is_short_id(given):
+    if is_id(given):
         return ledger.get(full_id(whole(ledger), given), as_of=moment), None
     item = _named(call, given, options) if _is_name(given) else None
     return (item, None) if item else None
