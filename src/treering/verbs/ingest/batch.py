@@ -259,7 +259,7 @@ def unmerged(names: Iterable[str]) -> str:
 
 def archive_unmerged(
     writer: BatchWriter, staled: Sequence[str], names: Collection[str]
-) -> tuple[frozenset[str], list[Receipt]]:
+) -> tuple[frozenset[str], Receipt | None]:
     """Archive knowledge whose evidence was only ever on deleted branches, with the reason; return its ids.
 
     If another branch had the lines and lost them, it is stale there.
@@ -269,36 +269,24 @@ def archive_unmerged(
     for item in items:  # derived knowledge follows
         if any(set(ref.lost_on) - set(names) for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
             lost.add(item.id)
-    operations = [
-        Transition(id=item.id, expected_revision=item.revision, to="archived")
-        for item in items
-        if item.status == "stale" and item.id not in lost and not item.is_only_read
-    ]
-    if not operations:
-        return frozenset(), []
+    left = [item for item in items if item.id not in lost and not item.is_only_read]
     reason = unmerged(names)
-    patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
-    receipt = commit_or_propose(patch, writer.engine.ledger)
-    return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
+    receipt = _archive_stale(left, reason[0].upper() + reason[1:], writer)
+    return frozenset(one.id for one in receipt.results) if receipt else frozenset(), receipt
 
 
-def archive_unstated(writer: BatchWriter, unstated: Iterable[Knowledge]) -> list[Receipt]:
+def archive_unstated(writer: BatchWriter, unstated: Iterable[Knowledge]) -> Receipt | None:
     """Archive stale knowledge that was only read from files, which no longer state it.
 
     If a file states it again, it becomes a new candidate.
     """
-    operations = [
-        Transition(id=item.id, expected_revision=item.revision, to="archived")
-        for item in unstated
-        if item.status == "stale"
-    ]
-    if not operations:
-        return []
-    patch = new_patch(writer.engine, operations, author=writer.author, reason="Its file no longer states it.").value
-    with suppress(Denied, Conflict):
-        receipt = commit_or_propose(patch, writer.engine.ledger)
-        return [receipt] if receipt else []
-    return []
+    return _archive_stale(unstated, "Its file no longer states it.", writer)
+
+
+def _archive_stale(items: Iterable[Knowledge], reason: str, writer: BatchWriter) -> Receipt | None:
+    stale = [item for item in items if item.status == "stale"]
+    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in stale]
+    return committed(operations, reason, writer, author=writer.author) if operations else None
 
 
 def return_replaced(
@@ -338,8 +326,8 @@ def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
     return [one for one in ledger.links(identity) if (one.type, one.source) == ("supersedes", identity)]
 
 
-def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
-    """Reactivate stale knowledge whose cited lines are back in the sources just read, given by id.
+def reactivate(writer: BatchWriter, read: Collection[str]) -> dict[str, Receipt]:
+    """Reactivate stale knowledge whose cited lines are back in the sources just read; return the patches by its id.
 
     The author is the caller of the ingest, because files may only propose. If the caller may not activate knowledge
     either, or a person has changed it since, it stays stale.
@@ -361,7 +349,7 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
                 continue
             if receipt := _reactivated(item, refs, writer):
                 again[item.id] = receipt
-    return list(again), list(again.values())
+    return again
 
 
 def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
@@ -438,10 +426,15 @@ def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operatio
     return [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
 
 
-def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
-    """Commit operations as the caller of the ingest; propose them if the policy requires review."""
+def committed(
+    operations: Sequence[Operation], reason: str, writer: BatchWriter, *, author: Author | None = None
+) -> Receipt | None:
+    """Commit operations, by default as the caller of the ingest; propose them if the policy requires review.
+
+    `None` if they were proposed, denied, or in conflict with another writer.
+    """
     engine = writer.engine
-    patch = new_patch(engine, operations, author=engine.author, reason=reason).value
+    patch = new_patch(engine, operations, author=author or engine.author, reason=reason).value
     with suppress(Denied, Conflict):
         return commit_or_propose(patch, engine.ledger)
     return None
