@@ -225,7 +225,7 @@ class AskedTree:
         return self._lying.get(path)
 
 
-def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | None:
+def tree_of(engine: Engine, scope: str, *, at: str = "", past: bool = False) -> AskedTree | None:
     """Return the tree of a read: the one that `at` names, or else the caller's work tree.
 
     `None` without either, if the space does not know the repository, and for a read of the `past`, which covers all
@@ -252,7 +252,7 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
 
 def unread_changes(engine: Engine, scope: str) -> tuple[str, ...]:
     """Return warnings if the caller's work tree has changed since it was read: its commit, and cited lines."""
-    tree = tree_of(engine, scope, at="", past=False)
+    tree = tree_of(engine, scope)
     if tree is None:
         return ()
     current = And((Compare("kind", "ne", "fact"), Compare("status", "eq", "active")))
@@ -285,7 +285,7 @@ def branch_worked_on(engine: Engine, scope: str) -> str:
 
 def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
     """Return an engine that reads the tree of `tree_of`; the same engine if there is none."""
-    tree = tree_of(engine, scope, at=at, past=False)
+    tree = tree_of(engine, scope, at=at)
     if tree is None:
         return engine
     return replace(engine, ledger=ReadingLedger(engine.ledger, scope=ROOT, descend=True, tree=tree.view))
@@ -464,7 +464,7 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
 
 def views_of(engine: Engine, scope: str) -> list[TreeView]:
     """Return one tree for each repository that was read: the branch of the caller's work tree, or the first branch."""
-    tree = tree_of(engine, scope, at="", past=False)
+    tree = tree_of(engine, scope)
     others = [
         _view(one, _leading(one)) for one in maps_of(engine, scope) if not (tree and tree.view.root == one.origin)
     ]
