@@ -92,10 +92,6 @@ class ReadOptions(Value):
         description="A state that includes this audit event, even if a replica is behind.",
     )
 
-    def moment(self, zone: TimeZone) -> AsOf:
-        """Return the requested point in history (`parse_moment`)."""
-        return parse_moment(self.as_of, zone)
-
 
 class DayOptions(ReadOptions):
     """Options of reads that may contain days."""
@@ -121,6 +117,11 @@ class SearchOptions(DayOptions):
         le=MOST_PAIRS,
         description="Rerank this many of the best turns, 20 to 50 ms each.",
     )
+
+
+def moment_of(call: Call, options: ReadOptions) -> AsOf:
+    """Return the requested point in history (`parse_moment`)."""
+    return parse_moment(options.as_of, call.engine.time_zone)
 
 
 def parse_moment(as_of: int | str | date | None, zone: TimeZone) -> AsOf:
@@ -161,7 +162,7 @@ def nothing_recorded(call: Call, moment: AsOf) -> str:
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Return what a read with these options may see. Raises `InvalidInput` for a bad filter or time."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     at = None if moment is None else call.engine.ledger.sequence(moment)
     return Reach(
         scope=call.scope,
@@ -234,7 +235,7 @@ def time_of(call: Call, moment: AsOf) -> datetime:
 
 def selection_of(call: Call, options: ReadOptions, kind: str, where: Filter) -> Selection:
     """Return the selection of the objects of a type that a read covers."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     return Selection(call.scope, descend=options.descend, types=(kind,), where=where, as_of=moment)
 
 

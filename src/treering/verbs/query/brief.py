@@ -37,7 +37,7 @@ from treering.verbs.query.unconfirmed import (
     waiting_in_words,
 )
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
-from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
+from treering.verbs.reading import ReadOptions, moment_of, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.short_ids import short_id
 from treering.verbs.stale import may_be_stale
@@ -93,7 +93,7 @@ class BriefReport(ReadReport):
 
 def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
-    if gap := nothing_recorded(call, options.moment(call.engine.time_zone)):
+    if gap := nothing_recorded(call, moment_of(call, options)):
         return BriefReport(verb="query", mode="brief", scope=call.scope, status="empty", warnings=(gap,))
     altered: Altered = {}
     repository = repository_of(call, altered)
@@ -107,7 +107,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
     knowledge.sort(key=lambda item: item.id not in edited)
     work = [item for item in work if branch.shows(item)]
-    waiting = unfinished_before(call.engine.ledger, work, as_of=options.moment(call.engine.time_zone))
+    waiting = unfinished_before(call.engine.ledger, work, as_of=moment_of(call, options))
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
@@ -140,9 +140,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
         _section("Stale", stale, reasons),
     ]
-    talk = last_conversation(
-        whole(call.engine.ledger), call.scope, as_of=options.moment(call.engine.time_zone), altered=altered
-    )
+    talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=moment_of(call, options), altered=altered)
     since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
     unconfirmed = waiting_in_words(to_confirm)
@@ -236,7 +234,7 @@ def _current(
     for kind, where in selected:
         stored = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
         items += (item for item in stored if not _is_in_background(item) or may_be_stale(item))
-    now = time_of(call, options.moment(call.engine.time_zone))
+    now = time_of(call, moment_of(call, options))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     known = (item for item in items if isinstance(item, Knowledge) and item.kind in KINDS)
     edited = edited_on_branch(call, repository, known, notes)

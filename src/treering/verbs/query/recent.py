@@ -29,7 +29,7 @@ from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEvent, dated_event_of
 from treering.verbs.query.flagged import flagged
 from treering.verbs.read_reports import altered_warnings, scope_warnings
-from treering.verbs.reading import DayOptions, ReadOptions, nothing_recorded, selection_of, zone_of
+from treering.verbs.reading import DayOptions, ReadOptions, moment_of, nothing_recorded, selection_of, zone_of
 from treering.verbs.scoped_ledger import scope_of_patch, whole
 
 _TICK = timedelta(microseconds=1)
@@ -172,7 +172,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     current = current_objects(call, heads, moment)
     changes = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
@@ -301,7 +301,7 @@ def _changes(
 
     since, until = window
     about = _about(call, given.about)
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     last = ledger.sequence(moment)
     # An event at exactly `since` is in the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
