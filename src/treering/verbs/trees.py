@@ -35,7 +35,6 @@ from treering.core.versions import (
 )
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
-from treering.ports.passages import PassageHead
 from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, boundary_of, on_all_branches, whole
@@ -330,10 +329,6 @@ def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowl
         return known
     notes = _notes_of_knowledge(AskedTree(view), on_all_branches(ledger), [one.id for one in known], known)
     return [one for one in known if not notes.get(one.id)]
-
-
-def _place(head: PassageHead) -> tuple[str, str]:
-    return head.object_id, head.part
 
 
 def _notes_of_nodes(tree: AskedTree, ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
