@@ -269,22 +269,22 @@ def question_of(
     return replace(question, likeness=engine.quick).embedded(embedder, quick=engine.quick if lag.quick else None)
 
 
-def _corrected(engine: Engine, question: Question, reach: Reach) -> Question:
-    """Correct misspelt words of a question, and split compounds."""
-    if doubtful := question.doubtful():
-        spellings = {term: spellings_of(term) for term in doubtful - _counts(engine, reach, doubtful).keys()}
-        if spellings:
-            question = question.corrected(spellings, _counts(engine, reach, set().union(*spellings.values())))
-    if not (compounds := question.compounds()):
-        return question
-    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
-    return question.with_parts(compounds, _counts(engine, reach, parts))
-
-
-def _counts(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
+def counts_of(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
     """Count by term the passages that contain it."""
     (found,) = engine.index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     return found.counts
+
+
+def _corrected(engine: Engine, question: Question, reach: Reach) -> Question:
+    """Correct misspelt words of a question, and split compounds."""
+    if doubtful := question.doubtful():
+        spellings = {term: spellings_of(term) for term in doubtful - counts_of(engine, reach, doubtful).keys()}
+        if spellings:
+            question = question.corrected(spellings, counts_of(engine, reach, set().union(*spellings.values())))
+    if not (compounds := question.compounds()):
+        return question
+    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
+    return question.with_parts(compounds, counts_of(engine, reach, parts))
 
 
 def note_recalled(engine: Engine, hits: "Iterable[Hit]") -> None:
