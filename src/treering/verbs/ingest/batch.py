@@ -59,15 +59,19 @@ class BatchOutcome:
     contested: tuple[str, ...] = ()
     sequence: int = 0
 
-    def joined(self, other: "BatchOutcome") -> "BatchOutcome":
-        """Combine two outcomes."""
-        return BatchOutcome(
-            self.results + other.results,
-            self.patches + other.patches,
-            self.staled + other.staled,
-            self.contested + other.contested,
-            max(self.sequence, other.sequence),
-        )
+    @classmethod
+    def joined(cls, parts: Iterable["BatchOutcome"]) -> "BatchOutcome":
+        """Combine outcomes."""
+        whole = cls(())
+        for one in parts:
+            whole = cls(
+                whole.results + one.results,
+                whole.patches + one.patches,
+                whole.staled + one.staled,
+                whole.contested + one.contested,
+                max(whole.sequence, one.sequence),
+            )
+        return whole
 
 
 Beside = Callable[[Sequence[ItemResult]], AbstractContextManager[object]]
@@ -110,11 +114,8 @@ class BatchWriter:
         reviewed = [item for item in items if _awaits_review(item)]
         if not reviewed or len(items) == 1:
             return self._write(items, beside)
-        written = BatchOutcome(())
         others = [item for item in items if not _awaits_review(item)]
-        for part in [*([others] if others else []), *([item] for item in reviewed)]:
-            written = written.joined(self._write(part))
-        return written
+        return BatchOutcome.joined(map(self._write, [*([others] if others else []), *([item] for item in reviewed)]))
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
@@ -178,13 +179,10 @@ class BatchWriter:
         marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
         if waiting.isdisjoint(marks):
             self.engine.ledger.propose(patch)
-            return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
-        again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
+            return _proposed(results, patch)
+        known = _proposed_before([result for result, mark in zip(results, marks, strict=True) if mark in waiting])
         fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
-        known = BatchOutcome(
-            tuple(_awaiting(result, "still waiting for review from an earlier run") for result in again)
-        )
-        return known.joined(self.write(fresh)) if fresh else known
+        return BatchOutcome.joined([known, self.write(fresh)]) if fresh else known
 
     def _waiting(self) -> frozenset[_Mark]:
         proposals = self.engine.ledger.patches(status="proposed", limit=_MAX_PROPOSALS)
@@ -197,19 +195,12 @@ class BatchWriter:
         if record.status != "proposed":
             turned_down = {"outcome": "skipped", "why": "rejected by a reviewer, and unchanged since", "source_id": ""}
             return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
-        if record.id != patch.id:
-            return BatchOutcome(
-                tuple(_awaiting(one, "still waiting for review from an earlier run") for one in results)
-            )
-        return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
+        return _proposed(results, patch) if record.id == patch.id else _proposed_before(results)
 
     def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
         if len(items) == 1:
             return BatchOutcome((_failed(items[0], error),))
-        written = BatchOutcome(())
-        for item in items:
-            written = written.joined(self.write([item]))
-        return written
+        return BatchOutcome.joined(self.write([item]) for item in items)
 
 
 def _awaits_review(item: Item) -> bool:
@@ -243,8 +234,16 @@ def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:
                 continue
 
 
-def _awaiting(result: ItemResult, why: str) -> ItemResult:
-    return result.model_copy(update={"outcome": "proposed", "why": why})
+def _proposed(results: Iterable[ItemResult], patch: Patch) -> BatchOutcome:
+    return BatchOutcome(_awaiting(results, "waiting for review"), (patch.id,))
+
+
+def _proposed_before(results: Iterable[ItemResult]) -> BatchOutcome:
+    return BatchOutcome(_awaiting(results, "still waiting for review from an earlier run"))
+
+
+def _awaiting(results: Iterable[ItemResult], why: str) -> tuple[ItemResult, ...]:
+    return tuple(one.model_copy(update={"outcome": "proposed", "why": why}) for one in results)
 
 
 def _failed(item: Item, error: TreeringError) -> ItemResult:
