@@ -40,7 +40,7 @@ def replaced_places(call: Call, found: Retrieval) -> dict[Place, Replaced]:
 
     Replacements of other branches do not count. Empty for a read of the past, which shows everything as it was.
     """
-    outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    outdated = found.outdated
     places = {place_of_hit(hit) for hit in found.hits if hit.head.object_id in outdated}
     citing = only_replaced(knowledge_on(call, sorted({source for source, _ in places}))) if places else {}
     older = {
