@@ -1,6 +1,6 @@
 """Search hits that were superseded, by knowledge or by a later turn: their replacements come before them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -107,11 +107,16 @@ def _replacements_by_place(current: Iterable[Knowledge]) -> dict[Place, list[str
 
 def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, Hit]:
     """Return the visible hits of some knowledge, by id."""
-    engine = call.engine
-    searches = [retrieval(question_of(call, one, semantic=False), reach=reach, limit=1) for one in identities]
-    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger) if searches else []
-    hits = (hit for result in results for hit in result.hits[:1])
+    hits = _hits_of(call, identities, reach, limit=1)
     return {hit.head.object_id: hit for hit in hits if hit.head.object_id in identities}
+
+
+def _hits_of(call: Call, texts: Sequence[str], reach: Reach, *, limit: int) -> list[Hit]:
+    """Search for each of some ids, all together; return the first hits of each."""
+    searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=limit) for text in texts]
+    index, ledger = call.engine.index, call.engine.ledger
+    results: list[Retrieval] = run_together(searches, index=index, ledger=ledger) if searches else []
+    return [hit for result in results for hit in result.hits]
 
 
 def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mapping[Place, Replaced]) -> tuple[Hit, ...]:
@@ -147,7 +152,8 @@ def current_turns_first(
     by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question.text, now)
     leading = {place: by.place for place, by in by_turn.items() if by.leads}
     absent = set(leading.values()) - set(map(place_of_hit, hits))
-    looked_up = _look_up_turns(call, absent, reach) if absent else {}
+    found = _hits_of(call, sorted({segment_id for _, segment_id in absent}), reach, limit=_ALIKE)
+    looked_up = {place: hit for hit in found if (place := place_of_hit(hit)) in absent}
     ordered = behind_replacements(
         hits,
         leading,
@@ -186,15 +192,6 @@ def notes_of_replaced_records(items: Iterable[Object], records: Mapping[Place, R
 def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:
     turns = (hit for hit in hits if isinstance(hit.locator, Turn))
     return [FoundTurn(place_of_hit(hit), hit.head.scope, hit.head.origin, reach.at) for hit in turns]
-
-
-def _look_up_turns(call: Call, places: Collection[Place], reach: Reach) -> dict[Place, Hit]:
-    """Return the visible hits of some turns, by place."""
-    engine = call.engine
-    texts = sorted({segment_id for _, segment_id in places})
-    searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=_ALIKE) for text in texts]
-    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger)
-    return {place: hit for result in results for hit in result.hits if (place := place_of_hit(hit)) in places}
 
 
 def _ranked_as(replaced: Hit, replacement: Hit) -> Hit:
