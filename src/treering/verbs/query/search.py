@@ -14,7 +14,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import LineQuery, symbol_of
-from treering.retrieval.search.question import Question, asks_about_past
+from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -26,8 +26,7 @@ from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.listing import hits_of, listing
 from treering.verbs.query.superseded_hits import (
     Place,
-    current_records_first,
-    current_turns_first,
+    current_first,
     place_of_hit,
     replaced_places,
     replacements_first,
@@ -201,9 +200,8 @@ def _answer(
     ordered = replacements_first(call, found.hits, replaced, reach, limit=limit)
     # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
     judged = Judgement.of(words, question, replace(found, hits=ordered))
-    ordered, replaced_turns, unread = current_turns_first(call, ordered, question, reach, limit=limit)
-    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
-    replaced = records | replaced_turns | replaced
+    ordered, replaced_here, unread = current_first(call, ordered, question, reach, limit=limit)
+    replaced = replaced_here | replaced
     hits = without_declarations(ordered, found, replaced)
     notes = notes_of(call.tree, engine.ledger, hits)
     if not reach.withdrawn:

@@ -132,22 +132,34 @@ def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mappin
     return tuple(hit for hit in hits if not is_repeated(hit))
 
 
-class CurrentTurns(NamedTuple):
-    """Hits in which no turn is above its replacement, the replaced turns, and warnings about them."""
+class CurrentHits(NamedTuple):
+    """Hits in which no turn or decision record is above its replacement; the replaced ones; warnings about turns."""
 
-    hits: tuple[Hit, ...]
+    hits: Sequence[Hit]
     replaced: dict[Place, Replaced]
     warnings: tuple[str, ...]
 
 
-def current_turns_first(
+def current_first(
     call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, limit: int | None = None
-) -> CurrentTurns:
-    """Move each replaced turn directly below the turn that replaced it.
+) -> CurrentHits:
+    """Move each replaced turn directly below the turn that replaced it, and passages of replaced decision records.
 
-    A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
-    `limit` are dropped. A read of the past shows which turns were replaced by then.
+    A replacing turn that is not among the hits is looked up, and shown if the read may see it, filters included; hits
+    past `limit` are dropped. A replacing record is not looked up. A read of the past shows which turns were replaced by
+    then.
     """
+    past = asks_about_past(question.text)
+    ordered, turns, warnings = _current_turns_first(call, hits, question, reach, past=past)
+    if limit is not None:
+        ordered = ordered[: max(limit, len(hits))]
+    ordered, records = _current_records_first(call, ordered, reach, past=past)
+    return CurrentHits(ordered, records | turns, warnings)
+
+
+def _current_turns_first(
+    call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, past: bool
+) -> CurrentHits:
     now = question.zone.local(call.engine.clock.now())
     by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question.text, now)
     leading = {place: by.place for place, by in by_turn.items() if by.leads}
@@ -159,32 +171,29 @@ def current_turns_first(
         leading,
         key_of=place_of_hit,
         look_up=lambda hit, place: _ranked_as(hit, looked_up[place]) if place in looked_up else None,
-        past=asks_about_past(question.text),
+        past=past,
     )
-    most = len(ordered) if limit is None else max(limit, len(hits))
-    replaced = {place: Replaced(turn=turn) for place, turn in by_turn.items()}
-    return CurrentTurns(tuple(ordered[:most]), replaced, by_turn.warnings)
+    return CurrentHits(ordered, {place: Replaced(turn=turn) for place, turn in by_turn.items()}, by_turn.warnings)
 
 
-def current_records_first(
-    call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool = False
-) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
-    """Move each passage of a replaced decision record below its replacement, if that is a hit; return them, too."""
+def _current_records_first(
+    call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool
+) -> tuple[Sequence[Hit], dict[Place, Replaced]]:
     ids = {hit.head.object_id for hit in hits if hit.head.type == "source" and is_decision_record(hit.head.origin)}
     if not ids:
-        return tuple(hits), {}
+        return hits, {}
     (read,) = call.engine.ledger.read([ObjectRequest(objects=tuple(sorted(ids)), as_of=reach.at)])
     replaced = replaced_records(one for one in read.objects.values() if isinstance(one, Source))
     marks = {place_of_hit(hit): record for hit in hits if (record := replaced.get(hit.head.object_id))}
     first = {hit.head.object_id: place_of_hit(hit) for hit in reversed(hits)}
     leading = {place: first[record.source_id] for place, record in marks.items() if record.source_id}
     ordered = behind_replacements(hits, leading, key_of=place_of_hit, look_up=lambda _hit, _place: None, past=past)
-    return tuple(ordered), {place: Replaced(record=record) for place, record in marks.items()}
+    return ordered, {place: Replaced(record=record) for place, record in marks.items()}
 
 
-def notes_of_replaced_records(items: Iterable[Object], records: Mapping[Place, Replaced]) -> Mapping[str, str]:
-    """Return by id the notes of knowledge that only cites decision records among the replaced ones."""
-    notes = {source: record.note for (source, _), record in records.items()}
+def notes_of_replaced_records(items: Iterable[Object], replaced: Mapping[Place, Replaced]) -> Mapping[str, str]:
+    """Return by id the notes of knowledge that only cites decision records among the replaced places."""
+    notes = {source: one.note for (source, _), one in replaced.items() if one.record}
     cited = {one.id: {ref.source_id for ref in one.evidence_refs} for one in items if isinstance(one, Knowledge)}
     return {one: notes[min(sources)] for one, sources in cited.items() if sources and sources <= notes.keys()}
 
