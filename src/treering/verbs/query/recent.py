@@ -299,7 +299,7 @@ def _changes(
     def is_seen(scope: str) -> bool:
         return scope == call.scope or (options.descend and is_within(scope, call.scope))
 
-    since, until = window
+    since, _ = window
     about = _about(call, given.about)
     moment = moment_of(call, options)
     last = ledger.sequence(moment)
@@ -307,7 +307,8 @@ def _changes(
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
     while last > first:
         before = max(last - at_once, first)
-        events = [one for one in whole(ledger).events(after=before, limit=last - before) if _within(one, since, until)]
+        logged = whole(ledger).events(after=before, limit=last - before)
+        events = [one for one in logged if _overlaps(window, one.timestamp, one.timestamp)]
         heads = ledger.heads((event.target for event in events), as_of=moment)
         for event in reversed(events):
             if about is not None and event.target not in about:
@@ -338,7 +339,6 @@ def _happened(
     call: Call, given: RecentInput, options: DayOptions, window: Window, altered: Altered
 ) -> tuple[Sequence[RecentChange], list[Head], int]:
     """Return the events in the window, the latest first, the heads of their objects, and the number of events."""
-    since, until = window
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
         raise InvalidInput(
@@ -348,7 +348,7 @@ def _happened(
     events = [
         (item, event)
         for item in _dated(call, given.types or DATED_TYPES, options, altered)
-        if (event := dated_event_of(item)) and _overlaps(event, since, until)
+        if (event := dated_event_of(item)) and _overlaps(window, event.first, event.last)
     ]
     events.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
     shown = events[: given.limit]
@@ -361,8 +361,9 @@ def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Alter
         yield from call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
 
 
-def _overlaps(event: DatedEvent, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or event.last >= since) and (until is None or event.first <= until)
+def _overlaps(window: Window, first: datetime, last: datetime) -> bool:
+    since, until = window
+    return (since is None or last >= since) and (until is None or first <= until)
 
 
 def _change(call: Call, item: Object, event: DatedEvent) -> RecentChange:
@@ -377,10 +378,6 @@ def _change(call: Call, item: Object, event: DatedEvent) -> RecentChange:
     return RecentChange(
         **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=event.dated_by
     )
-
-
-def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
 
 
 RECENT = Mode.of("recent", "Changes or events in a time window.", recent, rights=READS)
