@@ -28,7 +28,7 @@ from treering.verbs.crystallize.drafting import (
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.denials import denies, plain_words
-from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.envelope import WRITES, Call, Mode, Value, either, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.index_warnings import index_warning
@@ -183,11 +183,7 @@ class PromoteInput(Value):
             return given
         return {**{name: value for name, value in given.items() if name != "id"}, "ids": (given["id"],)}
 
-    @model_validator(mode="after")
-    def _names_something(self) -> "PromoteInput":
-        if bool(self.ids) == bool(self.from_scope):
-            raise ValueError("give either 'ids' or 'from_scope'")
-        return self
+    _names_something = model_validator(mode="after")(either("ids", "from_scope"))
 
 
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
@@ -226,11 +222,7 @@ class SupersedeInput(Value):
         own = {name: value for name, value in given.items() if name not in flat}
         return {**own, "knowledge": {**flat, **known}}
 
-    @model_validator(mode="after")
-    def _names_one(self) -> "SupersedeInput":
-        if bool(self.by) == bool(self.knowledge):
-            raise ValueError("give either 'by' or 'knowledge'")
-        return self
+    _names_one = model_validator(mode="after")(either("by", "knowledge"))
 
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:

@@ -19,7 +19,7 @@ from treering.ports.ledger import AsOf, Head, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
-from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value, either
 from treering.verbs.evidence.cited import cited_words, lost_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, definition_called, resolve_evidence, source_at
@@ -92,11 +92,7 @@ class PageInput(AskingInput):
         """Return a plain text as a name."""
         return {"name": text}
 
-    @model_validator(mode="after")
-    def _names_one(self) -> "PageInput":
-        if bool(self.id) == bool(self.name):
-            raise ValueError("give either 'id' or 'name'")
-        return self
+    _names_one = model_validator(mode="after")(either("id", "name"))
 
 
 class Referrer(Value):
