@@ -173,7 +173,7 @@ def _search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Hits of a question, each behind its replacement, with what is known of them."""
+    """Judged hits of a question, each behind its replacement."""
 
     found: Retrieval
     words: KnownWords
