@@ -172,7 +172,7 @@ def test_a_name_is_kept_once() -> None:
 
 
 def test_in_code_every_longer_word_is_a_name() -> None:
-    assert "parsequery" in identifier_text("parsequery(x)", code=True).split()
+    assert "parsequery" in names_in(stretches_of("parsequery(x)"), any_word=True)
 
 
 def test_encoded_data_is_one_bounded_term() -> None:

@@ -8,7 +8,6 @@ from treering.core.evidence import Definition
 from treering.models.static_model import StaticEmbedder
 from treering.retrieval.search.lines import (
     LineQuery,
-    answering_lines,
     lines_as_text,
     shown_lines,
     symbol_of,
@@ -27,6 +26,10 @@ def on_failure(self, failure):
             self.reject(requeue=requeue)
     return failure
 """
+
+
+def answering_lines(text, query, **options):
+    return LineQuery(query).lines_of(text, **options)
 
 
 def shown(text, query, **options):

@@ -248,7 +248,7 @@ def test_a_segment_the_ledger_holds_keeps_its_words(space):
     space.ingest("source", input={"items": [{"text": SAID, "origin": "note:a"}]}, options={"redact_secrets": False})
     (source,) = all_of(space, "source")
     update = Update(id=source.id, expected_revision=1, changes={"segments": source.segments, "title": SAID})
-    report = submit(Call(space.engine, "/"), [update], WriteOptions(), verb="ingest", mode="source")
+    report = submit(Call(space.engine, "/"), [update], WriteOptions(), mode="source")
     assert report.status == "ok"
     assert read(space, source.id).segments[0].excerpt == SAID
     assert MARK in read(space, source.id).title

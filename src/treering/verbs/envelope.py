@@ -116,6 +116,7 @@ _IMPLY_PERSON = frozenset({"destroys", "writes_files"})
 
 
 Verb = Literal["ingest", "query", "crystallize", "lint"]
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Value(BaseModel):
@@ -146,6 +147,17 @@ class TextInput(Value):
         if given == "":
             raise ValueError("the text is empty")
         return cls.of_text(given) if isinstance(given, str) else given
+
+
+def either(first: str, second: str) -> Callable[[_Model], _Model]:
+    """Return a validator of inputs that refuses both fields and neither."""
+
+    def checked(given: _Model) -> _Model:
+        if bool(getattr(given, first)) == bool(getattr(given, second)):
+            raise ValueError(f"give either '{first}' or '{second}'")
+        return given
+
+    return checked
 
 
 class AskingInput(TextInput):
@@ -288,7 +300,6 @@ class Call:
 _SHOWN_CHARS = 200
 
 Answer = TypeVar("Answer", bound=BaseModel)
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "
     if since:
         where["updated_at"] = {"gte": f"{since}T00:00:00Z" if _is_day(since) else since}
     if start := a_text(path, "path").rstrip("*"):
-        tree = tree_of(engine, scope, at="", past=False)
+        tree = tree_of(engine, scope)
         if tree is None:
             raise InvalidInput(
                 f"The path {path} is in no repository that this space contains.", hint="Ask from its folder."

@@ -12,7 +12,7 @@ from treering.core.patch import PatchRecord
 from treering.ports.ledger import Ledger, Selection
 from treering.verbs.engine import Engine
 from treering.verbs.numbered_places import number_in, place_numbered
-from treering.verbs.short_ids import full_id, is_short_id, may_be_part_of_id, short_id
+from treering.verbs.short_ids import full_id, is_id, is_short_id, may_be_part_of_id, short_id
 
 MAX_CANDIDATES = 5
 """Objects with similar titles that an error lists."""
@@ -41,9 +41,8 @@ def id_named(
     of a longer title is not enough, unless it is in quotes.
     """
     given = place_numbered(text, engine.places_of).strip()
-    first = given.partition(" ")[0]
-    if is_object(first) or is_short_id(given):
-        return full_id(engine.ledger, first)  # without the segment of a hit
+    if _begins_with_id(given):
+        return id_given(engine, given)  # without the segment of a hit
     try:
         item = titled(engine.ledger, given, types, statuses=statuses, what=what)
     except NotFound:
@@ -72,10 +71,7 @@ def _require_clear(engine: Engine, text: str, item: Object) -> None:
 def place_named(engine: Engine, text: str) -> tuple[str, str]:
     """Return the ids of an object and, if the text names one, of its segment; of titles as `id_named` does."""
     given = place_numbered(text, engine.places_of).strip()
-    identity, _, segment = given.partition(" ")
-    if is_object(identity) or is_short_id(given):
-        return full_id(engine.ledger, identity), segment
-    return id_named(engine, given), ""
+    return place_given(engine, given) if _begins_with_id(given) else (id_named(engine, given), "")
 
 
 def place_given(engine: Engine, text: str) -> tuple[str, str]:
@@ -85,14 +81,16 @@ def place_given(engine: Engine, text: str) -> tuple[str, str]:
     """
     given = place_numbered(text, engine.places_of).strip()
     first, _, segment = given.partition(" ")
-    if is_object(first) or is_short_id(first):
-        return full_id(engine.ledger, first), segment
-    return full_id(engine.ledger, given), ""
+    return (full_id(engine.ledger, first), segment) if is_id(first) else (full_id(engine.ledger, given), "")
 
 
 def id_given(engine: Engine, text: str) -> str:
     """Return the id of the object that a text gives (`place_given`)."""
     return place_given(engine, text)[0]
+
+
+def _begins_with_id(text: str) -> bool:
+    return is_object(text.partition(" ")[0]) or is_short_id(text)
 
 
 def titled(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -15,12 +16,13 @@ from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import PassageRequest, Reach
 from treering.ports.search import Lag, NamePart, TextRequest
 from treering.retrieval.index.passages import is_shown, is_withheld
+from treering.retrieval.index.rounds import look_up
 from treering.retrieval.search.question import Question
 from treering.retrieval.text.typed_words import WordsKnown, unknown_among
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Report, UnderstoodDays, Value
 from treering.verbs.index_warnings import behind_warning
-from treering.verbs.reading import ReadOptions, recorded_later
+from treering.verbs.reading import ReadOptions, counts_of, recorded_later
 from treering.verbs.scoped_ledger import on_all_branches, whole
 
 if TYPE_CHECKING:
@@ -99,7 +101,6 @@ def understood_days(question: Question, now: datetime) -> tuple[UnderstoodDays, 
 
 def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     """Return why a read found nothing, from the closest reason to the widest."""
-    index = call.engine.index
     if not question.terms.words and not question.terms.identifiers:
         return Empty(reason="unknown_entity", hint="The question has no searchable words.")
     if question.lag.behind:
@@ -113,9 +114,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if reach.at is not None and (later := _matches(call, question, replace(reach, at=None, descend=True))):
         return Empty(reason="recorded_later", count=later, hint=recorded_later(call, reach.at))
     words = question.typed.sought()
-    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
-    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
-    words_known = with_words_elsewhere(call, question, reach, WordsKnown.of(words, found.counts))
+    counts = counts_of(call.engine, reach, {*question.terms.words, *chain.from_iterable(words.values())})
+    words_known = with_words_elsewhere(call, question, reach, WordsKnown.of(words, counts))
     known = words_known.told()
     if words_known.elsewhere:
         return Empty(reason="known_but_empty", hint=known)
@@ -123,7 +123,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
-    return _why_unknown(question, known, has_words=bool(found.counts))
+    return _why_unknown(question, known, has_words=bool(counts))
 
 
 def _why_unknown(question: Question, known: str, *, has_words: bool) -> Empty:
@@ -156,9 +156,8 @@ def with_words_below(call: Call, question: Question, reach: Reach, words: WordsK
     if reach.descend or reach.at is not None or not words.unknown:
         return words
     sought = {word: terms for word, terms in question.typed.sought().items() if word in words.unknown}
-    terms = tuple(sorted({term for each in sought.values() for term in each}))
-    (found,) = call.engine.index.text.search([TextRequest(replace(reach, descend=True), 0, counted=terms)])
-    below = WordsKnown.of(sought, found.counts)
+    terms = set(chain.from_iterable(sought.values()))
+    below = WordsKnown.of(sought, counts_of(call.engine, replace(reach, descend=True), terms))
     return replace(words, unknown=below.unknown, below=below.known)
 
 
@@ -282,16 +281,12 @@ def _matches(call: Call, question: Question, reach: Reach) -> int:
 
 def _matching_scopes(call: Call, question: Question, reach: Reach, *, limit: int) -> Iterator[str]:
     """Yield the scope of each passage that matches words or names of a question."""
-    index, terms = call.engine.index, question.terms
-    names = tuple(map(NamePart, terms.identifiers))
-    (hits,) = index.text.search([TextRequest(reach, limit, words=(*terms.words, *terms.phrases), names=names)])
-    keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
-    (found,) = index.passages.read([PassageRequest(tuple(keys))])
+    words, names = (*question.terms.words, *question.terms.phrases), tuple(map(NamePart, question.terms.identifiers))
+    found = look_up(call.engine.index, TextRequest(reach, limit, words=words, names=names))
     # Not through the call's own view, which may not descend.
-    ids = tuple(dict.fromkeys(head.object_id for head in found.heads.values()))
-    whole_ones = tuple(head.object_id for head in found.heads.values() if not head.part)
+    ids = tuple(dict.fromkeys(head.object_id for head in found))
+    whole_ones = tuple(head.object_id for head in found if not head.part)
     (read,) = whole(call.engine.ledger).read([ObjectRequest(heads=ids, objects=whole_ones, as_of=reach.at)])
     over = {identity for identity, item in read.objects.items() if is_withheld(item, reach)}
-    shown = (head.object_id for head in found.heads.values() if head.object_id not in over)
-    heads = (read.heads.get(identity) for identity in shown)
+    heads = (read.heads.get(head.object_id) for head in found if head.object_id not in over)
     yield from (head.scope for head in heads if head and is_shown(head, reach))

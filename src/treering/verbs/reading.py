@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from treering.core.canonical import is_object, parse_time
+from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, matches, parse_filter
 from treering.core.objects import TYPES, Channel, Object
@@ -30,7 +30,7 @@ from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
 from treering.verbs.index_warnings import boundary, lag_seen
 from treering.verbs.scoped_ledger import whole
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.short_ids import full_id, is_id
 
 if TYPE_CHECKING:
     from treering.retrieval.search.retrieval import Hit
@@ -92,10 +92,6 @@ class ReadOptions(Value):
         description="A state that includes this audit event, even if a replica is behind.",
     )
 
-    def moment(self, zone: TimeZone) -> AsOf:
-        """Return the requested point in history (`parse_moment`)."""
-        return parse_moment(self.as_of, zone)
-
 
 class DayOptions(ReadOptions):
     """Options of reads that may contain days."""
@@ -121,6 +117,11 @@ class SearchOptions(DayOptions):
         le=MOST_PAIRS,
         description="Rerank this many of the best turns, 20 to 50 ms each.",
     )
+
+
+def moment_of(call: Call, options: ReadOptions) -> AsOf:
+    """Return the requested point in history (`parse_moment`)."""
+    return parse_moment(options.as_of, call.engine.time_zone)
 
 
 def parse_moment(as_of: int | str | date | None, zone: TimeZone) -> AsOf:
@@ -161,7 +162,7 @@ def nothing_recorded(call: Call, moment: AsOf) -> str:
 
 def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Return what a read with these options may see. Raises `InvalidInput` for a bad filter or time."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     at = None if moment is None else call.engine.ledger.sequence(moment)
     return Reach(
         scope=call.scope,
@@ -176,7 +177,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
 def object_with_id(call: Call, text: str, reach: Reach) -> Object | None:
     """Return the object whose id a text is, also shortened, whatever its status; `None` if the read excludes it."""
     given, ledger = text.strip(), call.engine.ledger
-    if not (is_object(given) or is_short_id(given)):
+    if not is_id(given):
         return None
     try:
         item = ledger.get(full_id(whole(ledger), given), as_of=reach.at)
@@ -234,7 +235,7 @@ def time_of(call: Call, moment: AsOf) -> datetime:
 
 def selection_of(call: Call, options: ReadOptions, kind: str, where: Filter) -> Selection:
     """Return the selection of the objects of a type that a read covers."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     return Selection(call.scope, descend=options.descend, types=(kind,), where=where, as_of=moment)
 
 
@@ -268,22 +269,22 @@ def question_of(
     return replace(question, likeness=engine.quick).embedded(embedder, quick=engine.quick if lag.quick else None)
 
 
-def _corrected(engine: Engine, question: Question, reach: Reach) -> Question:
-    """Correct misspelt words of a question, and split compounds."""
-    if doubtful := question.doubtful():
-        spellings = {term: spellings_of(term) for term in doubtful - _counts(engine, reach, doubtful).keys()}
-        if spellings:
-            question = question.corrected(spellings, _counts(engine, reach, set().union(*spellings.values())))
-    if not (compounds := question.compounds()):
-        return question
-    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
-    return question.with_parts(compounds, _counts(engine, reach, parts))
-
-
-def _counts(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
+def counts_of(engine: Engine, reach: Reach, terms: Set[str]) -> Mapping[str, int]:
     """Count by term the passages that contain it."""
     (found,) = engine.index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
     return found.counts
+
+
+def _corrected(engine: Engine, question: Question, reach: Reach) -> Question:
+    """Correct misspelt words of a question, and split compounds."""
+    if doubtful := question.doubtful():
+        spellings = {term: spellings_of(term) for term in doubtful - counts_of(engine, reach, doubtful).keys()}
+        if spellings:
+            question = question.corrected(spellings, counts_of(engine, reach, set().union(*spellings.values())))
+    if not (compounds := question.compounds()):
+        return question
+    parts = {term for one in compounds for term in (*one.whole, *one.parts)}
+    return question.with_parts(compounds, counts_of(engine, reach, parts))
 
 
 def note_recalled(engine: Engine, hits: "Iterable[Hit]") -> None:

@@ -187,15 +187,11 @@ class ScopedLedger:
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge in sight whose evidence or derivation names this id."""
-        found = self.whole.dependents(identity)
-        seen = self._ids(found)
-        return [other for other in found if other in seen]
+        return self._seen_of(self.whole.dependents(identity))
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return the ids of objects in sight with a revision that names this id."""
-        found = self.whole.referrers(identity)
-        seen = self._ids(found)
-        return [other for other in found if other in seen]
+        return self._seen_of(self.whole.referrers(identity))
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links of an object with both ends in sight."""
@@ -380,6 +376,10 @@ class ScopedLedger:
 
     def _ids(self, identities: Iterable[str]) -> frozenset[str]:
         return frozenset(self.heads(identities))
+
+    def _seen_of(self, identities: Sequence[str]) -> list[str]:
+        seen = self._ids(identities)
+        return [identity for identity in identities if identity in seen]
 
     def _sees(self, scope: str) -> bool:
         return sees(self._scope, scope, descend=self._descend)

@@ -7,8 +7,6 @@ from treering.core.characters import short_id as short_id  # a shell that comple
 from treering.core.errors import InvalidInput, NotFound
 from treering.ports.ledger import Ledger
 
-MIN_CHARS = 4
-"""The length of a short id, if it is unique."""
 _FULL_CHARS = 26
 _SHORT = re.compile(r"(?:(?P<prefix>src|node|know|act|work|patch):)?…?(?P<part>[0-9a-z]{4,26})…?")
 _MAX_EVENTS = 20_000
@@ -19,6 +17,11 @@ _MAX_SHOWN = 5
 def is_short_id(text: str) -> bool:
     """Return whether a text may be a shortened id: with its prefix, such as `know:…7jc4`, or an ellipsis."""
     return bool(_SHORT.fullmatch(text)) and (":" in text or "…" in text) and not is_object(text)
+
+
+def is_id(text: str) -> bool:
+    """Return whether a text is an id, also a shortened one."""
+    return is_object(text) or is_short_id(text)
 
 
 def may_be_part_of_id(text: str) -> bool:

@@ -35,7 +35,6 @@ from treering.core.versions import (
 )
 from treering.ports.adapter import CheckedOut, LyingFile, TreeLookup
 from treering.ports.ledger import Altered, Head, Ledger, ObjectRequest, ObjectsFound, Selection
-from treering.ports.passages import PassageHead
 from treering.verbs.edited_lines import fate_of_lines
 from treering.verbs.engine import Engine, no_trees
 from treering.verbs.scoped_ledger import ReadingLedger, ScopedLedger, boundary_of, on_all_branches, whole
@@ -222,7 +221,7 @@ class AskedTree:
         return self._lying.get(path)
 
 
-def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | None:
+def tree_of(engine: Engine, scope: str, *, at: str = "", past: bool = False) -> AskedTree | None:
     """Return the tree of a read: the one that `at` names, or else the caller's work tree.
 
     `None` without either, if the space does not know the repository, and for a read of the `past`, which covers all
@@ -249,7 +248,7 @@ def tree_of(engine: Engine, scope: str, *, at: str, past: bool) -> AskedTree | N
 
 def unread_changes(engine: Engine, scope: str) -> tuple[str, ...]:
     """Return warnings if the caller's work tree has changed since it was read: its commit, and cited lines."""
-    tree = tree_of(engine, scope, at="", past=False)
+    tree = tree_of(engine, scope)
     if tree is None:
         return ()
     current = And((Compare("kind", "ne", "fact"), Compare("status", "eq", "active")))
@@ -282,7 +281,7 @@ def branch_worked_on(engine: Engine, scope: str) -> str:
 
 def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
     """Return an engine that reads the tree of `tree_of`; the same engine if there is none."""
-    tree = tree_of(engine, scope, at=at, past=False)
+    tree = tree_of(engine, scope, at=at)
     if tree is None:
         return engine
     return replace(engine, ledger=ReadingLedger(engine.ledger, scope=ROOT, descend=True, tree=tree.view))
@@ -327,10 +326,6 @@ def standing_knowledge(ledger: Ledger, items: Iterable[Knowledge]) -> list[Knowl
         return known
     notes = _notes_of_knowledge(AskedTree(view), on_all_branches(ledger), [one.id for one in known], known)
     return [one for one in known if not notes.get(one.id)]
-
-
-def _place(head: PassageHead) -> tuple[str, str]:
-    return head.object_id, head.part
 
 
 def _notes_of_nodes(tree: AskedTree, ledger: Ledger, ids: Sequence[str]) -> dict[str, str]:
@@ -461,7 +456,7 @@ def several_branches(engine: Engine, scope: str) -> tuple[str, ...]:
 
 def views_of(engine: Engine, scope: str) -> list[TreeView]:
     """Return one tree for each repository that was read: the branch of the caller's work tree, or the first branch."""
-    tree = tree_of(engine, scope, at="", past=False)
+    tree = tree_of(engine, scope)
     others = [
         _view(one, _leading(one)) for one in maps_of(engine, scope) if not (tree and tree.view.root == one.origin)
     ]

@@ -66,7 +66,7 @@ class HeldRule:
 
 def call_on(space: Space) -> Call:
     """Return a call that reads a space as it is in the work tree that it is asked from."""
-    tree = tree_of(space.engine, ROOT, at="", past=False)
+    tree = tree_of(space.engine, ROOT)
     ledger = ReadingLedger(space.engine.ledger, scope=ROOT, descend=False, tree=tree.view if tree else None)
     return Call(replace(space.engine, ledger=ledger), ROOT, tree=tree)
 

@@ -33,7 +33,7 @@ def propose_outcomes(call: Call, messages: Sequence[StoredMessage]) -> tuple[str
     new = (operations for item, operations in drafts if not is_recorded(call, item, _statement(item)))
     operations = [operation for each in new for operation in each]
     options = WriteOptions(reason="said in a discussion")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge").ids
+    return submit(call, operations, options, mode="knowledge").ids
 
 
 def _drafts(call: Call, messages: Sequence[StoredMessage]) -> Iterator[KnowledgeFields]:

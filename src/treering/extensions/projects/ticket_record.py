@@ -344,7 +344,7 @@ class TicketRecord:
 
     def _submit(self, operations: Sequence[Operation], reason: str, key: str | None = None) -> WriteReport:
         options = WriteOptions(reason=f"{reason}: {self._ticket.key}", idempotency_key=key)
-        return submit(self._call, operations, options, verb="crystallize", mode="activity")
+        return submit(self._call, operations, options, mode="activity")
 
 
 def _without_secrets(state: RunState) -> RunState:

@@ -25,7 +25,7 @@ from treering.retrieval.text.analysis import query_terms
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, parse
 from treering.verbs.named_views import NamedView
-from treering.verbs.reading import ReadOptions, SearchOptions, parse_moment, reach_of, recorded_later
+from treering.verbs.reading import ReadOptions, SearchOptions, moment_of, parse_moment, reach_of, recorded_later
 
 PERSON_TOKENS = 2_000
 """The default size of a view."""
@@ -144,7 +144,7 @@ def _person(call: Call, name: str, options: ReadOptions) -> Person | None:
 
 def _person_named(call: Call, wanted: str, options: ReadOptions) -> Person | None:
     places = _conversations_with(call, wanted, options) if wanted else []
-    moment, engine = options.moment(call.engine.time_zone), call.engine
+    moment, engine = moment_of(call, options), call.engine
     conversations = [
         _Conversation(root, conversation_at(engine, scope=scope, root=root, as_of=moment))
         for scope, root in places[:MAX_CONVERSATIONS]
@@ -305,9 +305,7 @@ def _with(line: Line, part: Part, *instead: Part) -> Line:
 def _known_names(call: Call, options: ReadOptions) -> list[str]:
     """Return the names of speakers of the newest conversations in reach."""
     where = And((Compare("kind", "eq", "conversation"), Compare("status", "eq", "active")))
-    selection = Selection(
-        call.scope, options.descend, ("source",), where, options.moment(call.engine.time_zone), _NEWEST_SOURCES
-    )
+    selection = Selection(call.scope, options.descend, ("source",), where, moment_of(call, options), _NEWEST_SOURCES)
     sources = [one for one in call.engine.ledger.select(selection) if isinstance(one, Source)]
     speakers = (getattr(segment.locator, "speaker", "") for one in sources for segment in one.segments)
     return list(dict.fromkeys(one for one in speakers if one and one.casefold() not in MACHINES))

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice, pairwise
 
 from treering.retrieval import limits
-from treering.retrieval.search.lines import answering_lines
+from treering.retrieval.search.lines import LineQuery
 from treering.retrieval.text.analysis import estimate_tokens
 from treering.retrieval.tuning import TUNING
 
@@ -50,7 +50,7 @@ class PassageLines:
     def _by_importance(self) -> Sequence[int]:
         """The lines that may be shown, cached for repeated attempts to fill a budget."""
         lines = self.text.split("\n")
-        answering = sorted(answering_lines(self.text, self.query).matched)
+        answering = sorted(LineQuery(self.query).lines_of(self.text).matched)
         signatures = (line for one in answering for line in _signature(lines, one))
         near = (
             beside

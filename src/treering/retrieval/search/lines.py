@@ -109,11 +109,6 @@ class LineQuery:
         return dict(zip(places, cosines.tolist(), strict=True))
 
 
-def answering_lines(text: str, query: str, *, most: int = TUNING.lines.max_shown) -> AnsweringLines:
-    """Choose the lines of a text that answer a query by its words alone."""
-    return LineQuery(query).lines_of(text, most=most)
-
-
 @dataclass(frozen=True, slots=True)
 class ShownLine:
     """A line as it is shown, with the stretches of it that are words of the query, as first and end column.

@@ -46,7 +46,7 @@ class Judgement:
         checked = [one for ranking in rankings for one in ranking[: TUNING.question.first_hits]]
         if not (answered or any(one.is_named for one in checked) or answers(known.idf, question, checked)):
             return cls(False, unrelated.union(one.hit.head.key for one in hits))
-        outdated = {source for one in related for source in _outdated_sources(one)}
+        outdated = frozenset[str]().union(*(one.outdated for one in related))
         current = [one for one in hits if one.hit.head.object_id not in outdated]
         best = max((one.relevance for one in current), default=0.0)
         are_notes = _are_notes(known.idf, hits)
@@ -85,13 +85,6 @@ def _asks_for_unknown_id(idf: IdfWeights, question: Question) -> bool:
         unknown.update({whole} & idf.unknown)
     weight = idf.share(unknown)
     return bool(unknown) and weight >= TUNING.relevance.min_unknown_id_share * (1 - idf.share(parts))
-
-
-def _outdated_sources(found: Retrieval) -> Iterator[str]:
-    """Yield the sources of superseded knowledge; its replacement is not compared with them."""
-    for source, heads in found.resting.items():
-        if any(one.status == "superseded" for one in heads):
-            yield source
 
 
 def _are_notes(idf: IdfWeights, hits: Sequence[HitSignals]) -> bool:

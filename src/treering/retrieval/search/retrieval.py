@@ -227,6 +227,12 @@ class Retrieval:
     unrelated: bool = False
     """Whether no hit has a word of the question or is near it, so that these are only the nearest."""
 
+    @property
+    def outdated(self) -> frozenset[str]:
+        """The sources of superseded knowledge."""
+        resting = self.resting.items()
+        return frozenset(source for source, heads in resting if any(one.status == "superseded" for one in heads))
+
 
 def retrieval(
     question: Question,

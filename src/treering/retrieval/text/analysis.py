@@ -100,17 +100,17 @@ def terms_by_token(text: str) -> Iterator[str]:
     return map(_TERMS.__getitem__, _tokens(text))
 
 
-def identifier_text(text: str, *, code: bool = False) -> str:
-    """Return the distinct names in `text` for the trigram index, folded, separated by spaces.
-
-    A name is a token with an underscore, dot, slash, inner capital, or digits among letters; in `code`, any word of
-    three characters or more.
-    """
-    return " ".join(names_in(stretches_of(text), any_word=code))
+def identifier_text(text: str) -> str:
+    """Return the distinct names in prose for the trigram index, folded, separated by spaces."""
+    return " ".join(names_in(stretches_of(text), any_word=False))
 
 
 def names_in(stretches: Iterable[str], *, any_word: bool) -> Iterable[str]:
-    """Return the distinct names in stretches of text, as for `identifier_text`; `any_word` is its `code`."""
+    """Return the distinct names in stretches of text, folded.
+
+    A name is a token with an underscore, dot, slash, inner capital, or digits among letters; with `any_word`, as in
+    code, any word of three characters or more.
+    """
     once = dict.fromkeys(stretches)  # most words of a text repeat
     together = "\n".join(once)
     if _APOSTROPHE.search(together):  # which is no part of a name

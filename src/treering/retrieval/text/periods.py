@@ -97,16 +97,12 @@ def around(at: date, unit: Unit, count: int) -> Period:
 def whole(at: date, unit: Unit, count: int) -> Period:
     """Return the calendar week, weekend, month or year `count` units after the one that contains a day."""
     match unit:
-        case "day":
-            return day(at + timedelta(count))
         case "week":
             return week(at + timedelta(weeks=count))
-        case "weekend":
-            return weekend(at + timedelta(weeks=count))
         case "month":
             return month(*_moved_month(at, count))
-        case "year":
-            return year(at.year + count)
+        case _:
+            return around(at, unit, count)
 
 
 def moved(at: date, unit: Unit, count: int) -> date:

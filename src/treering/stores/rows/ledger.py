@@ -53,7 +53,7 @@ class Snapshot(ABC):
 
     def __init__(self, objects: StoredObjects, log: LedgerLog, policy: Policy) -> None:
         self.log = log
-        self._objects = objects
+        self.objects = objects
         self._default_policy = policy
 
     @property
@@ -70,7 +70,7 @@ class Snapshot(ABC):
 
     def history(self, identity: str) -> Sequence[Object]:
         """Return every revision, oldest first."""
-        revisions = self._objects.revisions(identity)
+        revisions = self.objects.revisions(identity)
         if not revisions:
             raise missing_object(identity)
         return revisions
@@ -89,7 +89,7 @@ class Snapshot(ABC):
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Return a segment, even if it was removed from its source."""
-        segment = self._objects.segment(source_id, segment_id)
+        segment = self.objects.segment(source_id, segment_id)
         if segment is None:
             raise missing_segment(source_id, segment_id)
         return segment
@@ -98,16 +98,12 @@ class Snapshot(ABC):
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
         """Return the segments (source id, segment id) that their sources contain now. Others are left out."""
-        return self._objects.segments(places, altered)
-
-    def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
-        """Return the texts that segments have, also removed ones, with the ids of their sources, in order."""
-        return self._objects.sources_with(texts)
+        return self.objects.segments(places, altered)
 
     def read(self, requests: Sequence[ObjectRequest]) -> list[ObjectsFound]:
         """Answer several requests."""
         return [
-            read_one_by_one(self, request, self.dependents_of((*request.dependents, *request.resting)))
+            read_one_by_one(self, request, self.objects.dependents_of((*request.dependents, *request.resting)))
             for request in requests
         ]
 
@@ -126,8 +122,8 @@ class Snapshot(ABC):
         Errors are passed to `altered`, if given, and the object is left out.
         """
         if as_of is None:
-            return self._objects.current(identities, altered)
-        return self._objects.as_of(identities, self.sequence(as_of), altered)
+            return self.objects.current(identities, altered)
+        return self.objects.as_of(identities, self.sequence(as_of), altered)
 
     @abstractmethod
     def sources(self, scope: str, root: str) -> Mapping[str, SourceState]:
@@ -145,13 +141,9 @@ class Snapshot(ABC):
     def counts(self) -> Mapping[tuple[str, str, str], int]:
         """Return the number of current objects by scope, type and status."""
 
-    def dependents_of(self, identities: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return, by id, the ids of knowledge that cites an object or is derived from it, in order."""
-        return self._objects.dependents_of(identities)
-
     def dependents(self, identity: str) -> Sequence[str]:
         """Return the ids of knowledge that cites an object or is derived from it."""
-        return self.dependents_of([identity])[identity]
+        return self.objects.dependents(identity)
 
     @abstractmethod
     def referrers(self, identity: str) -> Sequence[str]:
@@ -180,7 +172,7 @@ class Snapshot(ABC):
 
     def _revisions_told(self, _events: Sequence[AuditEvent]) -> ReadRevision:
         """Return a function that reads the revisions in events."""
-        return self._objects.revision
+        return self.objects.revision
 
 
 class DatabaseLedger(LedgerWrites, Generic[T]):
@@ -251,7 +243,7 @@ class DatabaseLedger(LedgerWrites, Generic[T]):
     def sources_with(self, texts: Collection[str]) -> Sequence[tuple[str, str]]:
         """Return the texts that segments have, also removed ones, with the ids of their sources, in order."""
         with self._read() as snapshot:
-            return snapshot.sources_with(texts)
+            return snapshot.objects.sources_with(texts)
 
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Answer several requests from one snapshot."""

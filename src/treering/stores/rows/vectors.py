@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Generic, TypeVar
 
 from treering.core.canonical import digest
@@ -88,13 +89,13 @@ class DatabaseVectors(ABC, Generic[T]):
         """Return texts that wait for an embedding, by priority (`projection.priority_of`), then the newest first."""
         with self._read() as transaction:
             waiting = self._waiting(transaction, limit)
-            return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+            return texts_to_embed(waiting, partial(self._objects, transaction))
 
     def pending_of(self, keys: Sequence[int]) -> Sequence[Pending]:
         """Return the texts of passages that wait for an embedding."""
         with self._read() as transaction:
             waiting = self._waiting_of(transaction, keys)
-            return texts_to_embed(waiting, self._objects(transaction, objects_of(waiting)))
+            return texts_to_embed(waiting, partial(self._objects, transaction))
 
     def embed_at_once(self, embedder: Embedder, transaction: T, gists: Mapping[int, str]) -> None:
         """Embed the texts that wait, in the transaction that writes them. `gists`: texts by number."""
@@ -203,12 +204,7 @@ class DatabaseVectors(ABC, Generic[T]):
         """Return content hash, vector and digest of the texts that have a vector."""
 
 
-def objects_of(waiting: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the ids of the objects that contain texts. `waiting`: content hashes and ids."""
-    return sorted({object_id for _, object_id in waiting})
-
-
-def texts_to_embed(waiting: Iterable[tuple[str, str]], objects: Iterable[Object]) -> list[Pending]:
+def texts_to_embed(waiting: Sequence[tuple[str, str]], read: Callable[[list[str]], Iterable[Object]]) -> list[Pending]:
     """Return the texts to embed in the order of `waiting`, which contains content hashes and object ids."""
-    texts = gists_of(objects)
+    texts = gists_of(read(sorted({object_id for _, object_id in waiting})))
     return [Pending(text_hash, texts[text_hash]) for text_hash, _ in waiting if text_hash in texts]

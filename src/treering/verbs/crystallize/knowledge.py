@@ -28,7 +28,7 @@ from treering.verbs.crystallize.drafting import (
 )
 from treering.verbs.crystallize.submission import WriteOptions, WriteReport, submit
 from treering.verbs.denials import denies, plain_words
-from treering.verbs.envelope import WRITES, Call, Mode, Value, parse
+from treering.verbs.envelope import WRITES, Call, Mode, Value, either, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
 from treering.verbs.index_warnings import index_warning
@@ -68,7 +68,6 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         call,
         operations,
         options,
-        verb="crystallize",
         mode="knowledge",
         possible_duplicates=possible_duplicates(call, item, known.id if known else ""),
         evidence=evidence,
@@ -184,11 +183,7 @@ class PromoteInput(Value):
             return given
         return {**{name: value for name, value in given.items() if name != "id"}, "ids": (given["id"],)}
 
-    @model_validator(mode="after")
-    def _names_something(self) -> "PromoteInput":
-        if bool(self.ids) == bool(self.from_scope):
-            raise ValueError("give either 'ids' or 'from_scope'")
-        return self
+    _names_something = model_validator(mode="after")(either("ids", "from_scope"))
 
 
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
@@ -197,7 +192,7 @@ def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteRepo
     operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
     what = f"The scope {scope} is empty." if scope else "All candidates are already active."
     warnings = () if operations else (what,)
-    return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
+    return submit(call, operations, options, mode="promote", warnings=warnings)
 
 
 class SupersedeInput(Value):
@@ -227,11 +222,7 @@ class SupersedeInput(Value):
         own = {name: value for name, value in given.items() if name not in flat}
         return {**own, "knowledge": {**flat, **known}}
 
-    @model_validator(mode="after")
-    def _names_one(self) -> "SupersedeInput":
-        if bool(self.by) == bool(self.knowledge):
-            raise ValueError("give either 'by' or 'knowledge'")
-        return self
+    _names_one = model_validator(mode="after")(either("by", "knowledge"))
 
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
@@ -263,7 +254,7 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
             details={"id": old.id, "from": "candidate", "to": "superseded"},
         )
     operations.append(Supersede(id=old.id, expected_revision=revision, by=by))
-    return submit(call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=warnings)
+    return submit(call, operations, options, mode="supersede", evidence=evidence, warnings=warnings)
 
 
 def _check_current(call: Call, old: Knowledge) -> None:
@@ -355,9 +346,7 @@ def _reword(
         )
     what = ", ".join(sorted(changes)).replace("evidence_refs", "evidence") or "status"
     warning = f"{named(old.title)} already states the same, so only its {what} changed."
-    return submit(
-        call, operations, options, verb="crystallize", mode="supersede", evidence=evidence, warnings=(warning,)
-    )
+    return submit(call, operations, options, mode="supersede", evidence=evidence, warnings=(warning,))
 
 
 def _present(call: Call, refs: Sequence[EvidenceRef]) -> list[EvidenceRef]:
@@ -390,7 +379,7 @@ def _correct(
     operations = changing(item, changes, status, revision=revision, beside={*KnowledgeInput.model_fields, "status"})
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change along with the id.")
-    return submit(call, operations, options, verb="crystallize", mode="knowledge", evidence=evidence)
+    return submit(call, operations, options, mode="knowledge", evidence=evidence)
 
 
 def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:

@@ -93,7 +93,6 @@ def submit(
     operations: Sequence[Operation],
     options: WriteOptions,
     *,
-    verb: Verb,
     mode: str,
     possible_duplicates: tuple[str, ...] = (),
     evidence: tuple[ResolvedEvidence, ...] = (),
@@ -104,8 +103,8 @@ def submit(
     Without operations the report is `unchanged`. Redactions and evidence without words are among its warnings.
     """
     if not operations:
-        return WriteReport(verb=verb, mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
-    made = _patch(call, operations, verb=verb, reason=options.reason)
+        return WriteReport(verb="crystallize", mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
+    made = _patch(call, operations, verb="crystallize", reason=options.reason)
     patch, key = made.value, kept_key(options.idempotency_key)
     warnings = (*warnings, *made.warnings, *_without_words(evidence))
     ledger = call.engine.ledger
@@ -120,7 +119,7 @@ def submit(
         call.engine.vectoriser.start()
     receipt = outcome if isinstance(outcome, Receipt) else None
     return WriteReport(
-        verb=verb,
+        verb="crystallize",
         mode=mode,
         scope=call.scope,
         status=_status(outcome, options),
@@ -189,7 +188,7 @@ def apply_directly(
     """
     check_direct(engine, operations, what=what)
     options = WriteOptions(reason=reason, idempotency_key=key)
-    report = submit(Call(engine, scope), operations, options, verb="crystallize", mode="knowledge")
+    report = submit(Call(engine, scope), operations, options, mode="knowledge")
     if report.receipt is None:
         raise Unavailable("The patch was not applied.", hint="Make the call again.")
     return report.receipt

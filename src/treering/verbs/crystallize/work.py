@@ -76,7 +76,6 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
         call,
         operations,
         options,
-        verb="crystallize",
         mode="activity",
         possible_duplicates=made.possible_duplicates,
         evidence=(*sources, *made.evidence),
@@ -187,7 +186,6 @@ def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOption
         call,
         operations,
         options,
-        verb="crystallize",
         mode="work_item",
         possible_duplicates=() if given.id else same_work(call, item),
         evidence=evidence,
@@ -266,7 +264,7 @@ class NodeInput(ChangeInput):
 def crystallize_node(call: Call, given: NodeInput, options: WriteOptions) -> WriteReport:
     """Make a node, or change, archive or merge one. An existing node gets the new summary and names."""
     operations = _node_changes(call, given) if given.id else _creation(call, given)
-    return submit(call, operations, options, verb="crystallize", mode="node")
+    return submit(call, operations, options, mode="node")
 
 
 def _creation(call: Call, given: NodeInput) -> list[Operation]:
@@ -312,7 +310,7 @@ def crystallize_source(call: Call, given: SourceStatus, options: WriteOptions) -
     operations = changing(item, {}, given.status, revision=given.revision)
     if not operations:
         raise InvalidInput(f"{item.id} is already {item.status}.", hint="Give another status.")
-    return submit(call, operations, options, verb="crystallize", mode="source")
+    return submit(call, operations, options, mode="source")
 
 
 SOURCE = Mode.of("source", "Mark a source invalid, valid or archived.", crystallize_source, rights=WRITES)

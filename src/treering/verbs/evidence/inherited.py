@@ -26,7 +26,7 @@ def inherited_evidence(call: Call, item: Knowledge, *, dry_run: bool) -> tuple[R
 
     A file that differs in the work tree is read first. Raises what `resolve_evidence` raises for it.
     """
-    resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=dry_run)
+    resolver = Resolver(call, tree_of(call.engine, call.scope), dry_run=dry_run)
     resolved: list[ResolvedEvidence] = []
     for identity, cited in _sources(call, item).items():
         source = call.engine.ledger.get(identity)

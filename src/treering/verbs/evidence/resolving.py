@@ -105,7 +105,7 @@ def resolve_evidence(call: Call, given: Sequence[EvidenceRef | str], *, dry_run:
 
 def source_at(call: Call, name: str) -> Source | None:
     """Return the source at exactly this path of the caller's tree, or with this origin; `None` if there is none."""
-    resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolver = Resolver(call, tree_of(call.engine, call.scope), dry_run=True)
     return resolver.at(name, None) or resolver.with_origin(name)
 
 
@@ -124,7 +124,7 @@ def definition_called(call: Call, name: str) -> str:
 
 def _resolved(call: Call, texts: Sequence[str], *, dry_run: bool) -> dict[str, ResolvedEvidence]:
     """Resolve texts; files are read after everything else is resolved, so that a refused call reads none."""
-    resolver = Resolver(call, tree_of(call.engine, call.scope, at="", past=False), dry_run=True)
+    resolver = Resolver(call, tree_of(call.engine, call.scope), dry_run=True)
     resolved: dict[str, ResolvedEvidence | None] = {}
     for text in texts:
         try:

@@ -59,15 +59,19 @@ class BatchOutcome:
     contested: tuple[str, ...] = ()
     sequence: int = 0
 
-    def joined(self, other: "BatchOutcome") -> "BatchOutcome":
-        """Combine two outcomes."""
-        return BatchOutcome(
-            self.results + other.results,
-            self.patches + other.patches,
-            self.staled + other.staled,
-            self.contested + other.contested,
-            max(self.sequence, other.sequence),
-        )
+    @classmethod
+    def joined(cls, parts: Iterable["BatchOutcome"]) -> "BatchOutcome":
+        """Combine outcomes."""
+        whole = cls(())
+        for one in parts:
+            whole = cls(
+                whole.results + one.results,
+                whole.patches + one.patches,
+                whole.staled + one.staled,
+                whole.contested + one.contested,
+                max(whole.sequence, one.sequence),
+            )
+        return whole
 
 
 Beside = Callable[[Sequence[ItemResult]], AbstractContextManager[object]]
@@ -110,11 +114,8 @@ class BatchWriter:
         reviewed = [item for item in items if _awaits_review(item)]
         if not reviewed or len(items) == 1:
             return self._write(items, beside)
-        written = BatchOutcome(())
         others = [item for item in items if not _awaits_review(item)]
-        for part in [*([others] if others else []), *([item] for item in reviewed)]:
-            written = written.joined(self._write(part))
-        return written
+        return BatchOutcome.joined(map(self._write, [*([others] if others else []), *([item] for item in reviewed)]))
 
     def _write(self, items: Sequence[Item], beside: Beside = nothing_beside) -> BatchOutcome:
         try:
@@ -178,13 +179,10 @@ class BatchWriter:
         marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
         if waiting.isdisjoint(marks):
             self.engine.ledger.propose(patch)
-            return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
-        again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
+            return _proposed(results, patch)
+        known = _proposed_before([result for result, mark in zip(results, marks, strict=True) if mark in waiting])
         fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
-        known = BatchOutcome(
-            tuple(_awaiting(result, "still waiting for review from an earlier run") for result in again)
-        )
-        return known.joined(self.write(fresh)) if fresh else known
+        return BatchOutcome.joined([known, self.write(fresh)]) if fresh else known
 
     def _waiting(self) -> frozenset[_Mark]:
         proposals = self.engine.ledger.patches(status="proposed", limit=_MAX_PROPOSALS)
@@ -197,19 +195,12 @@ class BatchWriter:
         if record.status != "proposed":
             turned_down = {"outcome": "skipped", "why": "rejected by a reviewer, and unchanged since", "source_id": ""}
             return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
-        if record.id != patch.id:
-            return BatchOutcome(
-                tuple(_awaiting(one, "still waiting for review from an earlier run") for one in results)
-            )
-        return BatchOutcome(tuple(_awaiting(result, "waiting for review") for result in results), (patch.id,))
+        return _proposed(results, patch) if record.id == patch.id else _proposed_before(results)
 
     def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
         if len(items) == 1:
             return BatchOutcome((_failed(items[0], error),))
-        written = BatchOutcome(())
-        for item in items:
-            written = written.joined(self.write([item]))
-        return written
+        return BatchOutcome.joined(self.write([item]) for item in items)
 
 
 def _awaits_review(item: Item) -> bool:
@@ -243,8 +234,16 @@ def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:
                 continue
 
 
-def _awaiting(result: ItemResult, why: str) -> ItemResult:
-    return result.model_copy(update={"outcome": "proposed", "why": why})
+def _proposed(results: Iterable[ItemResult], patch: Patch) -> BatchOutcome:
+    return BatchOutcome(_awaiting(results, "waiting for review"), (patch.id,))
+
+
+def _proposed_before(results: Iterable[ItemResult]) -> BatchOutcome:
+    return BatchOutcome(_awaiting(results, "still waiting for review from an earlier run"))
+
+
+def _awaiting(results: Iterable[ItemResult], why: str) -> tuple[ItemResult, ...]:
+    return tuple(one.model_copy(update={"outcome": "proposed", "why": why}) for one in results)
 
 
 def _failed(item: Item, error: TreeringError) -> ItemResult:
@@ -259,7 +258,7 @@ def unmerged(names: Iterable[str]) -> str:
 
 def archive_unmerged(
     writer: BatchWriter, staled: Sequence[str], names: Collection[str]
-) -> tuple[frozenset[str], list[Receipt]]:
+) -> tuple[frozenset[str], Receipt | None]:
     """Archive knowledge whose evidence was only ever on deleted branches, with the reason; return its ids.
 
     If another branch had the lines and lost them, it is stale there.
@@ -269,36 +268,24 @@ def archive_unmerged(
     for item in items:  # derived knowledge follows
         if any(set(ref.lost_on) - set(names) for ref in item.evidence_refs) or not lost.isdisjoint(item.derived_from):
             lost.add(item.id)
-    operations = [
-        Transition(id=item.id, expected_revision=item.revision, to="archived")
-        for item in items
-        if item.status == "stale" and item.id not in lost and not item.is_only_read
-    ]
-    if not operations:
-        return frozenset(), []
+    left = [item for item in items if item.id not in lost and not item.is_only_read]
     reason = unmerged(names)
-    patch = new_patch(writer.engine, operations, author=writer.author, reason=reason[0].upper() + reason[1:]).value
-    receipt = commit_or_propose(patch, writer.engine.ledger)
-    return (frozenset(one.id for one in operations), [receipt]) if receipt else (frozenset(), [])
+    receipt = _archive_stale(left, reason[0].upper() + reason[1:], writer)
+    return frozenset(one.id for one in receipt.results) if receipt else frozenset(), receipt
 
 
-def archive_unstated(writer: BatchWriter, unstated: Iterable[Knowledge]) -> list[Receipt]:
+def archive_unstated(writer: BatchWriter, unstated: Iterable[Knowledge]) -> Receipt | None:
     """Archive stale knowledge that was only read from files, which no longer state it.
 
     If a file states it again, it becomes a new candidate.
     """
-    operations = [
-        Transition(id=item.id, expected_revision=item.revision, to="archived")
-        for item in unstated
-        if item.status == "stale"
-    ]
-    if not operations:
-        return []
-    patch = new_patch(writer.engine, operations, author=writer.author, reason="Its file no longer states it.").value
-    with suppress(Denied, Conflict):
-        receipt = commit_or_propose(patch, writer.engine.ledger)
-        return [receipt] if receipt else []
-    return []
+    return _archive_stale(unstated, "Its file no longer states it.", writer)
+
+
+def _archive_stale(items: Iterable[Knowledge], reason: str, writer: BatchWriter) -> Receipt | None:
+    stale = [item for item in items if item.status == "stale"]
+    operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in stale]
+    return committed(operations, reason, writer, author=writer.author) if operations else None
 
 
 def return_replaced(
@@ -338,8 +325,8 @@ def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
     return [one for one in ledger.links(identity) if (one.type, one.source) == ("supersedes", identity)]
 
 
-def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], list[Receipt]]:
-    """Reactivate stale knowledge whose cited lines are back in the sources just read, given by id.
+def reactivate(writer: BatchWriter, read: Collection[str]) -> dict[str, Receipt]:
+    """Reactivate stale knowledge whose cited lines are back in the sources just read; return the patches by its id.
 
     The author is the caller of the ingest, because files may only propose. If the caller may not activate knowledge
     either, or a person has changed it since, it stays stale.
@@ -361,7 +348,7 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> tuple[list[str], l
                 continue
             if receipt := _reactivated(item, refs, writer):
                 again[item.id] = receipt
-    return list(again), list(again.values())
+    return again
 
 
 def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
@@ -438,10 +425,15 @@ def _activation(item: Knowledge, refs: tuple[EvidenceRef, ...]) -> list[Operatio
     return [*update, Transition(id=item.id, expected_revision=item.revision, to="active")]
 
 
-def committed(operations: Sequence[Operation], reason: str, writer: BatchWriter) -> Receipt | None:
-    """Commit operations as the caller of the ingest; propose them if the policy requires review."""
+def committed(
+    operations: Sequence[Operation], reason: str, writer: BatchWriter, *, author: Author | None = None
+) -> Receipt | None:
+    """Commit operations, by default as the caller of the ingest; propose them if the policy requires review.
+
+    `None` if they were proposed, denied, or in conflict with another writer.
+    """
     engine = writer.engine
-    patch = new_patch(engine, operations, author=engine.author, reason=reason).value
+    patch = new_patch(engine, operations, author=author or engine.author, reason=reason).value
     with suppress(Denied, Conflict):
         return commit_or_propose(patch, engine.ledger)
     return None

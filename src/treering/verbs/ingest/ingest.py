@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
@@ -14,7 +14,7 @@ from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.ports.runtime import collecting_seldom
 from treering.verbs.engine import Engine, silent
-from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded
+from treering.verbs.envelope import READS, WRITES, Call, Mode, TextInput, Value, bounded, either
 from treering.verbs.index_warnings import lag_seen
 from treering.verbs.ingest.batch import BatchWriter
 from treering.verbs.ingest.inline_items import InlineItem, InlineReader
@@ -77,11 +77,7 @@ class UrlInput(TextInput):
         description="Alternatively, a text with one address per line; # starts a comment.",
     )
 
-    @model_validator(mode="after")
-    def _is_one(self) -> Self:
-        if bool(self.url) == bool(self.addresses):
-            raise ValueError("Give either `url` or `addresses`.")
-        return self
+    _is_one = model_validator(mode="after")(either("url", "addresses"))
 
 
 class AdapterInput(TextInput):

@@ -1,7 +1,7 @@
 """A run of ingest: write readings in batches, and account for every item."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -11,9 +11,7 @@ from typing import Any
 from treering.core.characters import named
 from treering.core.errors import Corrupt, TreeringError, Unavailable
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import (
-    Receipt,
-)
+from treering.core.patch import Receipt
 from treering.core.policy import CURRENT
 from treering.core.screening import Screened, screened
 from treering.core.versions import SEVERAL, TreeView, known_branches
@@ -78,7 +76,6 @@ _SAVE_EVERY = timedelta(seconds=2)
 _SHOW_EVERY = 50
 _SHOWN_WHILE_RUNNING = 200
 _WARNINGS = 50
-_MAX_OPERATIONS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ class Run:
                 self._archive(origin)
             gone = [(read, names) for read in self._writer.branches if (names := branches_gone(read))]
             self._flush(ends=self._surveyed is None and not gone)
-            self._account_for(follow_renames(self._writer))
+            self._account_for(*follow_renames(self._writer))
             for read, names in gone:
                 if merged := names & read.merged:
                     self._remove_branches(read, merged, frozenset())
@@ -344,21 +341,17 @@ class Run:
         self._flush()
         removed = {one.source_id for one in self.account.items[read_before:] if one.outcome == "removed"}
         if not self._writer.dry_run:
-            self._account_for(drop_unmerged(self._writer, removed))
+            self._account_for(*drop_unmerged(self._writer, removed))
         left = self.account.staled[before:]
         if left and lost and not self._writer.dry_run:
-            archived, receipts = archive_unmerged(self._writer, left, lost)
+            archived, receipt = archive_unmerged(self._writer, left, lost)
             self.account.staled[before:] = [
                 identity for identity in left if identity not in archived and not self._was_lost(identity, read)
             ]
-            self._account_for(receipts)
+            self._account_for(receipt)
             self.account.warnings += [f"{len(archived)} archived: {unmerged(lost)}."] if archived else []
             returned = return_replaced(self._writer, archived)
-            self._account_for(returned.values())
-            if returned:
-                self.account.warnings.append(
-                    f"{len(returned)} active again because what replaced it was archived: {', '.join(returned)}."
-                )
+            self._note_active(returned, "active again because what replaced it was archived")
 
     def _return_undone(self) -> None:
         """Reactivate knowledge whose replacement became stale because its branch went back to earlier commits."""
@@ -366,12 +359,7 @@ class Run:
         returned = return_replaced(
             self._writer, undone, "The commits with its replacement were undone.", for_good=False
         )
-        self._account_for(returned.values())
-        if returned:
-            self.account.warnings.append(
-                f"{len(returned)} active again because the commits with what replaced it were undone: "
-                f"{', '.join(returned)}."
-            )
+        self._note_active(returned, "active again because the commits with what replaced it were undone")
 
     def _is_undone(self, identity: str) -> bool:
         """Return whether the cited files are again as they were before the branch left its last reading.
@@ -396,25 +384,26 @@ class Run:
         refs = item.evidence_refs if isinstance(item, Knowledge) else ()
         return identity not in self._writer.lost and any(read.branch in ref.lost_on for ref in refs)
 
-    def _account_for(self, receipts: Iterable[Receipt]) -> None:
+    def _account_for(self, *receipts: Receipt | None) -> None:
         """Count patches that were committed after the batches."""
-        for one in receipts:
+        for one in filter(None, receipts):
             self.account.patches.append(one.patch_id)
             self.account.sequence = max(self.account.sequence, one.sequence)
+
+    def _note_active(self, again: Mapping[str, Receipt], why: str) -> None:
+        """Count the patches that activated knowledge, given by its id, and report it."""
+        self._account_for(*again.values())
+        self.account.warnings += [f"{len(again)} {why}: {', '.join(again)}."] if again else []
 
     def _reactivate(self) -> None:
         """Reactivate stale knowledge whose evidence is back after this reading."""
         read = {item.source_id for item in self.account.items if item.source_id}
         if not read or self._writer.dry_run:
             return
-        again, receipts = reactivate(self._writer, read)
-        if again:
-            self.account.staled = [identity for identity in self.account.staled if identity not in again]
-            self._account_for(receipts)
-            self.account.contested += [identity for receipt in receipts for identity in receipt.contested]
-            self.account.warnings.append(
-                f"{len(again)} reactivated because the quoted lines are back: {', '.join(again)}."
-            )
+        again = reactivate(self._writer, read)
+        self.account.staled = [identity for identity in self.account.staled if identity not in again]
+        self.account.contested += [identity for receipt in again.values() for identity in receipt.contested]
+        self._note_active(again, "reactivated because the quoted lines are back")
 
     def _archive_unstated(self) -> None:
         """Archive knowledge that only files stated and that they no longer state, without reporting it as stale."""
@@ -453,7 +442,7 @@ class Run:
     def _link_nodes(self) -> None:
         """Update the links of nodes after everything was written; a dry run has written nothing to link."""
         if self._surveyed and not self._writer.dry_run:
-            self._account_for(link_nodes_to_sources(self._writer, self._surveyed, patches=self.account.patches))
+            self._account_for(*link_nodes_to_sources(self._writer, self._surveyed, patches=self.account.patches))
 
     def _note_erased(self) -> None:
         """Delete the marks of texts that were requested again, and warn about marks that cannot be checked here."""

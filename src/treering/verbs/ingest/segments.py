@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
+from typing import Any
 
 from treering.core.canonical import normalise_text
 from treering.core.cited_lines import refs_to_lines
@@ -117,19 +118,8 @@ def _recalled(segments: Sequence[SegmentDraft], texts: Sequence[str]) -> list[tu
 
 
 def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
-    return Segment(
-        segment_id=identity,
-        locator=draft.locator,
-        excerpt=draft.text,
-        hash=segment_hash(draft.text, salt=salt),
-        position=at,
-        heading=draft.heading,
-        role=draft.role,
-        gist=draft.gist,
-        triples=draft.triples,
-        definitions=_definitions(draft),
-        uses=draft.uses,
-    )
+    text = draft.text
+    return Segment(segment_id=identity, excerpt=text, hash=segment_hash(text, salt=salt), **_properties(draft, at))
 
 
 def _definitions(draft: SegmentDraft) -> tuple[Definition, ...]:
@@ -140,7 +130,12 @@ def _definitions(draft: SegmentDraft) -> tuple[Definition, ...]:
 
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
     """Return a segment with the place and properties of a draft with the same text."""
-    now = {
+    return segment.model_copy(update=_properties(draft, at))
+
+
+def _properties(draft: SegmentDraft, at: int) -> dict[str, Any]:
+    """Return the fields of a segment that do not depend on its text alone."""
+    return {
         "locator": draft.locator,
         "position": at,
         "heading": draft.heading,
@@ -150,7 +145,6 @@ def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
         "definitions": _definitions(draft),
         "uses": draft.uses,
     }
-    return segment.model_copy(update=now)
 
 
 def _placed(segment: Segment, at: int) -> Segment:

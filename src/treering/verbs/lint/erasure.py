@@ -241,7 +241,7 @@ def _originals(engine: Engine, items: Sequence[Object]) -> list[str]:
 
 
 def _file_in_work_tree(engine: Engine, source: Source) -> NamedFile | None:
-    tree = tree_of(engine, source.scope, at="", past=False)
+    tree = tree_of(engine, source.scope)
     if tree is None or tree.here is None or engine.evidence_files is None or not tree.view.has(source.origin):
         return None
     return engine.evidence_files.find(str(tree.here.top / tree.view.path(source.origin)))

@@ -1,6 +1,7 @@
 """`query` in mode `brief`: what to know before starting, without a task, from structured state alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -37,7 +38,7 @@ from treering.verbs.query.unconfirmed import (
     waiting_in_words,
 )
 from treering.verbs.read_reports import ReadReport, altered_warnings, scope_warnings
-from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, time_of
+from treering.verbs.reading import ReadOptions, moment_of, nothing_recorded, selection_of, time_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.short_ids import short_id
 from treering.verbs.stale import may_be_stale
@@ -93,70 +94,52 @@ class BriefReport(ReadReport):
 
 def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     """Compose what to know before starting: project, rules, decisions, open work, changes, the last conversation."""
-    if gap := nothing_recorded(call, options.moment(call.engine.time_zone)):
+    moment = moment_of(call, options)
+    if gap := nothing_recorded(call, moment):
         return BriefReport(verb="query", mode="brief", scope=call.scope, status="empty", warnings=(gap,))
     altered: Altered = {}
     repository = repository_of(call, altered)
-    card = repository.payload.get("card", {}) if repository else {}
     everything, work, changed, edited = _current(call, options, repository, altered)
     to_confirm = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
     knowledge = [item for item in everything if item.was_active]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())
-    knowledge.sort(key=lambda item: _importance(item, branch, used.get(item.id, 0.0)))
-    knowledge.sort(key=lambda item: item.id not in edited)
+    knowledge.sort(key=lambda item: (item.id not in edited, *_importance(item, branch, used.get(item.id, 0.0))))
     work = [item for item in work if branch.shows(item)]
-    waiting = unfinished_before(call.engine.ledger, work, as_of=options.moment(call.engine.time_zone))
+    waiting = unfinished_before(call.engine.ledger, work, as_of=moment)
     work.sort(key=lambda item: (not branch.is_about(item), bool(item.branch), *_urgency(item, waiting)))
     groups = contradictions(knowledge)
     against = {item.id for group in groups for item in group}
     single = [item for item in knowledge if item.id not in against]
     stale = [item for item in single if item.status == "stale" or item.id in changed]
     held = [item for item in single if item.kind in KINDS and item not in stale]
-    ledger = on_all_branches(call.engine.ledger)
-    tree = call.tree.view if call.tree else None
-    lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
-    # The places that an unread branch lost are unknown, so its work tree is more precise.
-    reasons = {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
     rules, preferences, decisions = (
         [one for one in held if one.kind == kind] for kind in ("constraint", "preference", "decision")
     )
-    if not (tree and tree.changed):
-        most = TUNING.packing.max_entries
-        shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
-        # Only knowledge with other evidence remains current.
-        reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
-    reasons = {**reasons, **edited}
-    places = first_places(call.engine.ledger, decisions[: TUNING.packing.max_entries])
-    for identity, other in contradicting(decisions[: TUNING.packing.max_entries]).items():
-        places[identity] = ", ".join(filter(None, (places.get(identity), f"contradicts {short_id(other.id)}?")))
+    most = TUNING.packing.max_entries
+    shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
+    reasons = {**_doubts(call, stale[:most], shown, changed), **edited}
     sections = [
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
-        _section("Decided", decisions, {**places, **reasons}),
+        _section("Decided", decisions, {**_places(call, decisions[:most]), **reasons}),
         _stated(call.engine.ledger, to_confirm, held, altered),
         _contested(call, groups, altered),
-        _section("Open", work, _states_of(call, work[: TUNING.packing.max_entries], waiting)),
+        _section("Open", work, _states_of(call, work[:most], waiting)),
         _section("Stale", stale, reasons),
     ]
-    talk = last_conversation(
-        whole(call.engine.ledger), call.scope, as_of=options.moment(call.engine.time_zone), altered=altered
+    talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=moment, altered=altered)
+    writing = _Writing(
+        card=repository.payload.get("card", {}) if repository else {},
+        unconfirmed=waiting_in_words(to_confirm),
+        since=_since(talk, repository),
+        last=recalled(talk) if talk else "",
+        max_tokens=options.max_tokens or _DEFAULT_TOKENS,
     )
-    since, last = _since(talk, repository), recalled(talk) if talk else ""
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
-    unconfirmed = waiting_in_words(to_confirm)
-    max_tokens = options.max_tokens or _DEFAULT_TOKENS
-
-    def fits(chosen: Sequence[BriefSection]) -> bool:
-        lines = [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)]
-        return len(lines_within(lines, origin=_ORIGIN, max_tokens=max_tokens)) == len(lines)
-
-    least = {"Rules": everywhere, "Preferred": 0}
-    chosen = _shortened([one for one in sections if one.entries], least, fits)
-    lines = lines_within(
-        [*card_lines(card), *_memory_lines(chosen, unconfirmed, since, last)], origin=_ORIGIN, max_tokens=max_tokens
-    )
+    chosen = writing.shortened([one for one in sections if one.entries], {"Rules": everywhere, "Preferred": 0})
+    lines = writing.lines_within(chosen)
     return BriefReport(
         verb="query",
         mode="brief",
@@ -170,34 +153,70 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
             *(entry.id for section in chosen for entry in section.entries),
             *(one.id for one in (repository, talk) if one),
         ),
-        card=card,
+        card=writing.card,
         sections=tuple(chosen),
-        since=since,
-        last=last,
-        lines=tuple(lines),
+        since=writing.since,
+        last=writing.last,
+        lines=lines,
         text=fence("\n".join(lines), origin=_ORIGIN) if lines else "",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """Writes the sections of a brief, and what surrounds them, within a budget of tokens."""
+
+    card: Mapping[str, Any]
+    unconfirmed: str
+    since: str
+    last: str
+    max_tokens: int
+
+    def shortened(self, sections: Sequence[BriefSection], least: Mapping[str, int]) -> list[BriefSection]:
+        """Drop the last entries of the longest sections until all fit, but leave `least`, by default 1."""
+        chosen = list(sections)
+        while len(self.lines_within(chosen)) < len(self._lines(chosen)):
+            above = [len(one.entries) - least.get(one.name, 1) for one in chosen]
+            if max(above, default=0) <= 0:
+                break
+            place = above.index(max(above))
+            section = chosen[place]
+            chosen[place] = section.model_copy(update={"entries": section.entries[:-1]})
+        return [one for one in chosen if one.entries]
+
+    def lines_within(self, sections: Iterable[BriefSection]) -> tuple[str, ...]:
+        """Return the lines that fit into the budget."""
+        return lines_within(self._lines(sections), origin=_ORIGIN, max_tokens=self.max_tokens)
+
+    def _lines(self, sections: Iterable[BriefSection]) -> list[str]:
+        return [*card_lines(self.card), *_memory_lines(sections, self.unconfirmed, self.since, self.last)]
+
+
+def _doubts(
+    call: Call, stale: Sequence[Knowledge], shown: Iterable[Knowledge], changed: Mapping[str, str]
+) -> dict[str, str]:
+    """Return, by id of knowledge, which of its places were lost or `changed` in the work tree."""
+    ledger, tree = on_all_branches(call.engine.ledger), call.tree.view if call.tree else None
+    lost = _lost(ledger, stale, tree)
+    if not (tree and tree.changed):
+        # Only knowledge with other evidence remains current.
+        lost |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
+    # The places that an unread branch lost are unknown, so its work tree is more precise.
+    return {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
+
+
+def _places(call: Call, decisions: Sequence[Knowledge]) -> dict[str, str]:
+    """Return, by id of a decision, its first place, and the decision that it may contradict."""
+    places = first_places(call.engine.ledger, decisions)
+    for identity, other in contradicting(decisions).items():
+        places[identity] = ", ".join(filter(None, (places.get(identity), f"contradicts {short_id(other.id)}?")))
+    return places
 
 
 def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: TreeView | None) -> dict[str, str]:
     """Return the places that changed or were removed, by the id of the knowledge based on them."""
     places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in items}
     return {identity: ", ".join(gone) for identity, gone in places.items() if gone}
-
-
-def _shortened(
-    sections: list[BriefSection], least: Mapping[str, int], fits: Callable[[Sequence[BriefSection]], bool]
-) -> list[BriefSection]:
-    """Drop the last entries of the longest sections until all fit into the budget, but leave `least`, by default 1."""
-    chosen = list(sections)
-    while not fits(chosen):
-        above = [len(one.entries) - least.get(one.name, 1) for one in chosen]
-        if max(above, default=0) <= 0:
-            break
-        place = above.index(max(above))
-        section = chosen[place]
-        chosen[place] = section.model_copy(update={"entries": section.entries[:-1]})
-    return [one for one in chosen if one.entries]
 
 
 def repository_of(call: Call, altered: Altered) -> Source | None:
@@ -236,7 +255,7 @@ def _current(
     for kind, where in selected:
         stored = call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
         items += (item for item in stored if not _is_in_background(item) or may_be_stale(item))
-    now = time_of(call, options.moment(call.engine.time_zone))
+    now = time_of(call, moment_of(call, options))
     notes = notes_of_objects(call.tree, call.engine.ledger, map(head_of, items), read=items)
     known = (item for item in items if isinstance(item, Knowledge) and item.kind in KINDS)
     edited = edited_on_branch(call, repository, known, notes)

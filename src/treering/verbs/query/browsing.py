@@ -19,7 +19,7 @@ from treering.ports.ledger import AsOf, Head, head_of
 from treering.ports.passages import Reach
 from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
-from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value
+from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value, either
 from treering.verbs.evidence.cited import cited_words, lost_places
 from treering.verbs.evidence.notation import SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, definition_called, resolve_evidence, source_at
@@ -30,9 +30,9 @@ from treering.verbs.numbered_places import place_numbered
 from treering.verbs.query.flagged import flagged
 from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
-from treering.verbs.reading import ReadOptions, selection_of
+from treering.verbs.reading import ReadOptions, moment_of, selection_of
 from treering.verbs.scoped_ledger import on_all_branches, whole
-from treering.verbs.short_ids import full_id, is_short_id
+from treering.verbs.short_ids import full_id, is_id, is_short_id
 from treering.verbs.trees import maps_of
 
 
@@ -92,11 +92,7 @@ class PageInput(AskingInput):
         """Return a plain text as a name."""
         return {"name": text}
 
-    @model_validator(mode="after")
-    def _names_one(self) -> "PageInput":
-        if bool(self.id) == bool(self.name):
-            raise ValueError("give either 'id' or 'name'")
-        return self
+    _names_one = model_validator(mode="after")(either("id", "name"))
 
 
 class Referrer(Value):
@@ -164,7 +160,7 @@ class PageReport(Report):
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Return one whole object."""
-    ledger, moment = call.engine.ledger, options.moment(call.engine.time_zone)
+    ledger, moment = call.engine.ledger, moment_of(call, options)
     name = given.id or given.name
     subject = _spelled_out(call, name, options)
     view = view_named(call, name, options) if subject is None and given.name and _is_name(name) else ()
@@ -352,14 +348,18 @@ def subject_of(call: Call, text: str, options: ReadOptions) -> Subject:
 
 def _spelled_out(call: Call, text: str, options: ReadOptions) -> Subject | None:
     """Return the object with an id, a path or a name."""
-    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment(call.engine.time_zone)
+    given = place_numbered(text, call.engine.places_of).strip()
     if not given:
         raise InvalidInput("Nothing is named.", hint="Give an id, a title, or a place such as src/retry.py:10-14.")
-    ledger = call.engine.ledger
-    if is_object(given) or is_short_id(given):
-        return ledger.get(full_id(whole(ledger), given), as_of=moment), None
+    if is_id(given):
+        return _object(call, full_id(whole(call.engine.ledger), given), options), None
     item = _named(call, given, options) if _is_name(given) else None
     return (item, None) if item else None
+
+
+def _object(call: Call, identity: str, options: ReadOptions) -> Object:
+    """Return an object as of the moment of a read."""
+    return call.engine.ledger.get(identity, as_of=moment_of(call, options))
 
 
 def _is_name(given: str) -> bool:
@@ -372,12 +372,12 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
 
     `alike`: names of no objects, for the error if there is none.
     """
-    given, moment = place_numbered(text, call.engine.places_of).strip(), options.moment(call.engine.time_zone)
-    ledger, is_name = call.engine.ledger, _is_name(given)
+    given = place_numbered(text, call.engine.places_of).strip()
+    is_name = _is_name(given)
     hint = f"Names like it: {', '.join(map(label, alike))}." if alike else ""
     if is_name:
         try:
-            return ledger.get(titled(ledger, given).id, as_of=moment), None
+            return _object(call, titled(call.engine.ledger, given).id, options), None
         except NotFound as error:
             hint = hint or (error.hint if "Titles" in error.hint else "")
     definition = definition_called(call, given) if is_name else ""
@@ -391,7 +391,7 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
             ) from error
         raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
     is_whole = is_name and " " not in given and not definition
-    return ledger.get(resolved.source_id, as_of=moment), None if is_whole else resolved
+    return _object(call, resolved.source_id, options), None if is_whole else resolved
 
 
 def _directly_below(call: Call, folder: str) -> list[str]:
@@ -411,8 +411,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
     Raises `InvalidInput` for several files.
     """
     if source := source_at(call, name):
-        # Files are found by their current names, and read as of the moment.
-        return call.engine.ledger.get(source.id, as_of=options.moment(call.engine.time_zone))
+        return _object(call, source.id, options)  # files are found by their current names
     wanted = name.casefold()
     selection = selection_of(call, options, "node", Compare("status", "eq", "active"))
     for item in call.engine.ledger.select(selection):
@@ -426,7 +425,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object | None:
             hint=f"Give the id or the full path of one of them: {paths}.",
             details={"known": [{"id": one.id, "origin": one.origin} for one in files]},
         )
-    return call.engine.ledger.get(files[0].id, as_of=options.moment(call.engine.time_zone)) if files else None
+    return _object(call, files[0].id, options) if files else None
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
@@ -435,7 +434,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         identity = full_id(whole(call.engine.ledger), identity)
     if not is_object(identity):
         return _resolved(call, reference, options, budget)
-    item = call.engine.ledger.get(identity, as_of=options.moment(call.engine.time_zone))
+    item = _object(call, identity, options)
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give only the id.")
@@ -460,7 +459,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
 def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> Expanded:
     """Expand a place in the notation of evidence: exactly its lines, or the words of its passage."""
     (resolved,) = resolve_evidence(call, [reference]).resolved
-    source = call.engine.ledger.get(resolved.source_id, as_of=options.moment(call.engine.time_zone))
+    source = _object(call, resolved.source_id, options)
     # A whole file is read to its end, though evidence cites only its first passages.
     words = resolved.quote
     if isinstance(source, Source) and isinstance(read_notation(reference), SourceCalled):
@@ -477,7 +476,7 @@ def _resolved(call: Call, reference: str, options: ReadOptions, budget: int) -> 
 
 def _state_of(call: Call, item: Object, options: ReadOptions) -> dict[str, Any]:
     """Return the fields of `Expanded` for the state of an object."""
-    current = current_objects(call, [head_of(item)], options.moment(call.engine.time_zone))
+    current = current_objects(call, [head_of(item)], moment_of(call, options))
     return {
         "title": title_of(item),
         "status": item.status,

@@ -18,7 +18,6 @@ from treering.retrieval.packing.notes import PackNotes, conflict_notes, rule_lin
 from treering.retrieval.packing.task_results import TaskResults
 from treering.retrieval.search.pack_budget import Packed, UnnumberedItem, name_nearest, pack
 from treering.retrieval.search.packing import ConflictNote, ContextPack
-from treering.retrieval.search.question import asks_about_past
 from treering.retrieval.search.retrieval import Hit
 from treering.retrieval.tuning import PACK_GROUPS, values_of
 from treering.verbs.envelope import READS, AskingInput, Call, Mode
@@ -27,9 +26,8 @@ from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.code_links import code_links
 from treering.verbs.query.referring import knowledge_on
 from treering.verbs.query.superseded_hits import (
-    CurrentTurns,
-    current_records_first,
-    current_turns_first,
+    CurrentHits,
+    current_first,
     notes_of_replaced_records,
     place_of_hit,
 )
@@ -122,8 +120,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     tree_notes = notes_of(call.tree, call.engine.ledger, (*results.definitions, *results.files))
     max_tokens = options.max_tokens or _DEFAULT_TOKENS
     rules = rule_lines(active_constraints(call, reach, altered), reach)
-    turns = current_turns_first(call, passage_order(results), results.question, reach)
-    items = _items(call, results, turns, tree_notes, reach, altered)
+    current = current_first(call, passage_order(results), results.question, reach)
+    items = _items(call, results, current, tree_notes, reach, altered)
     packed = pack(items, max_tokens=max_tokens) if results.answers else name_nearest(items)
     finder = code_links()
     names_files = not results.answers or (packed.drafts and not results.sources.unrelated)
@@ -154,7 +152,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
             *warnings_of(question),
             *reranking_warnings(results.sources),
             *altered_warnings(altered),
-            *turns.warnings,
+            *current.warnings,
         ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in built.items)),
         pack=built,
@@ -182,16 +180,15 @@ def _in_words(item: Object) -> str:
 def _items(
     call: Call,
     results: TaskResults,
-    turns: CurrentTurns,
+    current: CurrentHits,
     tree_notes: Mapping[int, str],
     reach: Reach,
     altered: Altered,
 ) -> list[UnnumberedItem]:
     """Return the items that may be packed, best first: knowledge and work, then passages of sources."""
-    ordered, records = current_records_first(call, turns.hits, reach, past=asks_about_past(results.question.text))
-    replaced = records | turns.replaced
-    marks = {hit.head.key: replaced[place].note for hit in ordered if (place := place_of_hit(hit)) in replaced}
-    passages = passage_items(results, ordered, {**tree_notes, **marks})
+    replaced = current.replaced
+    marks = {hit.head.key: replaced[place].note for hit in current.hits if (place := place_of_hit(hit)) in replaced}
+    passages = passage_items(results, current.hits, {**tree_notes, **marks})
     if not results.answers:
         return passages
     cited = [hit.head.object_id for hit in results.passages if hit.head.object_id in results.sources.resting]
@@ -200,7 +197,7 @@ def _items(
     citing = read_citing(call, candidates.items, reach, altered)
     noted = notes_on(call, candidates.items)
     replaced_here = {one for one, note in noted.items() if note.startswith(REPLACED) and not reach.withdrawn}
-    notes = {**noted, **notes_of_replaced_records(candidates.items, records)}
+    notes = {**noted, **notes_of_replaced_records(candidates.items, replaced)}
     beliefs = belief_items(results, candidates, citing, notes, reach, only=not passages)
     waiting = unfinished_before(
         call.engine.ledger, [item for item in candidates.items if isinstance(item, WorkItem)], as_of=reach.at

@@ -29,7 +29,7 @@ from treering.verbs.query.browsing import HistoryEntry, change_of, subject_of
 from treering.verbs.query.dated_events import DATED_TYPES, EVENT_KINDS, DatedEvent, dated_event_of
 from treering.verbs.query.flagged import flagged
 from treering.verbs.read_reports import altered_warnings, scope_warnings
-from treering.verbs.reading import DayOptions, ReadOptions, nothing_recorded, selection_of, zone_of
+from treering.verbs.reading import DayOptions, ReadOptions, moment_of, nothing_recorded, selection_of, zone_of
 from treering.verbs.scoped_ledger import scope_of_patch, whole
 
 _TICK = timedelta(microseconds=1)
@@ -172,7 +172,7 @@ def recent(call: Call, given: RecentInput, options: DayOptions) -> RecentReport:
         shown, heads, total = _written(call, given, options, window)
     else:
         shown, heads, total = _happened(call, given, options, window, altered)
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     current = current_objects(call, heads, moment)
     changes = tuple(
         change.model_copy(update={"current": change.id in current, "note": current.note(change.id)}) for change in shown
@@ -299,15 +299,16 @@ def _changes(
     def is_seen(scope: str) -> bool:
         return scope == call.scope or (options.descend and is_within(scope, call.scope))
 
-    since, until = window
+    since, _ = window
     about = _about(call, given.about)
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     last = ledger.sequence(moment)
     # An event at exactly `since` is in the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
     while last > first:
         before = max(last - at_once, first)
-        events = [one for one in whole(ledger).events(after=before, limit=last - before) if _within(one, since, until)]
+        logged = whole(ledger).events(after=before, limit=last - before)
+        events = [one for one in logged if _overlaps(window, one.timestamp, one.timestamp)]
         heads = ledger.heads((event.target for event in events), as_of=moment)
         for event in reversed(events):
             if about is not None and event.target not in about:
@@ -338,7 +339,6 @@ def _happened(
     call: Call, given: RecentInput, options: DayOptions, window: Window, altered: Altered
 ) -> tuple[Sequence[RecentChange], list[Head], int]:
     """Return the events in the window, the latest first, the heads of their objects, and the number of events."""
-    since, until = window
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
         raise InvalidInput(
@@ -348,7 +348,7 @@ def _happened(
     events = [
         (item, event)
         for item in _dated(call, given.types or DATED_TYPES, options, altered)
-        if (event := dated_event_of(item)) and _overlaps(event, since, until)
+        if (event := dated_event_of(item)) and _overlaps(window, event.first, event.last)
     ]
     events.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
     shown = events[: given.limit]
@@ -361,8 +361,9 @@ def _dated(call: Call, types: Iterable[str], options: DayOptions, altered: Alter
         yield from call.engine.ledger.select(selection_of(call, options, kind, where), altered=altered)
 
 
-def _overlaps(event: DatedEvent, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or event.last >= since) and (until is None or event.first <= until)
+def _overlaps(window: Window, first: datetime, last: datetime) -> bool:
+    since, until = window
+    return (since is None or last >= since) and (until is None or first <= until)
 
 
 def _change(call: Call, item: Object, event: DatedEvent) -> RecentChange:
@@ -377,10 +378,6 @@ def _change(call: Call, item: Object, event: DatedEvent) -> RecentChange:
     return RecentChange(
         **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=event.dated_by
     )
-
-
-def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
 
 
 RECENT = Mode.of("recent", "Changes or events in a time window.", recent, rights=READS)

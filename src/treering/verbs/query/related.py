@@ -21,7 +21,7 @@ from treering.verbs.query.code_links import CodeLinks, CodeNeighbour, CodeRelati
 from treering.verbs.query.flagged import flagged
 from treering.verbs.query.referring import read_referring
 from treering.verbs.read_reports import altered_warnings
-from treering.verbs.reading import ReadOptions
+from treering.verbs.reading import ReadOptions, moment_of
 
 _NO_HISTORY = "Links of code are known only for the current state; none are shown for an earlier time."
 
@@ -86,7 +86,7 @@ class _Edge:
 
 def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedReport:
     """Walk the links and references around an object, breadth first, and return links of code at its start."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     reach = Reach(call.scope, descend=options.descend)
     finder = code_links()
     item, starts = _start(call, given.id, reach, moment, finder)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from treering.ports.passages import Reach
 from treering.retrieval.index.rounds import run_together
 from treering.retrieval.search.known_words import KnownWords, known_words
 from treering.retrieval.search.lines import LineQuery, symbol_of
-from treering.retrieval.search.question import Question, asks_about_past
+from treering.retrieval.search.question import Question
 from treering.retrieval.search.relevance import Judgement
 from treering.retrieval.search.retrieval import Hit, Retrieval, retrieval
 from treering.retrieval.text.analysis import estimate_tokens
@@ -26,8 +26,7 @@ from treering.verbs.query.brief import commands_asked_for, commits_asked_for
 from treering.verbs.query.listing import hits_of, listing
 from treering.verbs.query.superseded_hits import (
     Place,
-    current_records_first,
-    current_turns_first,
+    current_first,
     place_of_hit,
     replaced_places,
     replacements_first,
@@ -59,7 +58,7 @@ from treering.verbs.reading import (
     reranking_of,
     zone_of,
 )
-from treering.verbs.shown_hits import Explanations, ShownHit, ShownPassage, show
+from treering.verbs.shown_hits import Explanations, Replaced, ShownHit, ShownPassage, show
 from treering.verbs.trees import REPLACED, notes_of
 
 _FRAME_TOKENS = 60
@@ -169,30 +168,33 @@ def _search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport
     text, semantic = (named.id, False) if named else (given.text, options.semantic)
     question = question_of(call, text, semantic=semantic, zone=zone_of(call, options))
     with nullcontext() if options.deep or options.rerank else one_moment(call.engine.index):
-        return _answer(call, given, options, question, reach, named, limit=options.limit)
+        return _answer(call, given, options, question, reach, named)
 
 
-def _answer(
-    call: Call,
-    given: SearchInput,
-    options: HitOptions,
-    question: Question,
-    reach: Reach,
-    named: Object | None,
-    *,
-    limit: int,
-) -> SearchReport:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Judged hits of a question, each behind its replacement."""
+
+    found: Retrieval
+    words: KnownWords
+    judgement: Judgement
+    replaced: Mapping[Place, Replaced]
+    notes: Mapping[int, str]
+    unread: tuple[str, ...]
+    """Warnings about turns that were not read."""
+
+
+def _find(call: Call, text: str, options: HitOptions, question: Question, reach: Reach, *, limit: int) -> _Judged:
     """Retrieve `limit` hits; search again for more if too few are left without those replaced on the branch."""
     engine = call.engine
-    by_source = options.group == "source"
     searching = retrieval(
         question,
         reach=reach,
         limit=limit,
-        by_source=_MAX_PASSAGES if by_source else 0,
+        by_source=_MAX_PASSAGES if options.group == "source" else 0,
         deep=options.deep,
         reranking=reranking_of(call, options),
-        adjusting=feedback_for(call, given.text) if options.as_of is None else None,
+        adjusting=feedback_for(call, text) if options.as_of is None else None,
     )
     words: KnownWords
     found: Retrieval
@@ -200,22 +202,32 @@ def _answer(
     replaced = replaced_places(call, found)
     ordered = replacements_first(call, found.hits, replaced, reach, limit=limit)
     # Judged before turns are moved: the turn that replaced the answer may have no word of the question.
-    judged = Judgement.of(words, question, replace(found, hits=ordered))
-    ordered, replaced_turns, unread = current_turns_first(call, ordered, question, reach, limit=limit)
-    ordered, records = current_records_first(call, ordered, reach, past=asks_about_past(given.text))
-    replaced = records | replaced_turns | replaced
-    hits = without_declarations(ordered, found, replaced)
+    judgement = Judgement.of(words, question, replace(found, hits=ordered))
+    moved, replaced_here, unread = current_first(call, ordered, question, reach, limit=limit)
+    replaced = replaced_here | replaced
+    hits = without_declarations(moved, found, replaced)
     notes = notes_of(call.tree, engine.ledger, hits)
     if not reach.withdrawn:
         current = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))
         if len(current) < len(hits) and _count(current, options) < options.limit and _count(hits, options) >= limit:
-            return _answer(call, given, options, question, reach, named, limit=2 * limit)
+            return _find(call, text, options, question, reach, limit=2 * limit)
         hits = current
+    return _Judged(replace(found, hits=hits), words, judgement, replaced, notes, unread)
+
+
+def _answer(
+    call: Call, given: SearchInput, options: HitOptions, question: Question, reach: Reach, named: Object | None
+) -> SearchReport:
+    """Find hits, the named object first, and show them."""
+    engine = call.engine
+    judged = _find(call, given.text, options, question, reach, limit=options.limit)
+    by_source = options.group == "source"
+    hits = judged.found.hits
     if named:
         hits = (*hits_of(call, [named], reach), *(hit for hit in hits if hit.head.object_id != named.id))
     if len(hits) > options.limit and not by_source:
         hits = hits[: options.limit]
-    found = replace(found, hits=hits)
+    found = replace(judged.found, hits=hits)
     note_recalled(engine, found.hits)
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
@@ -225,9 +237,9 @@ def _answer(
             hit,
             now=now,
             explanations=explanations,
-            note=notes.get(hit.head.key, ""),
-            weak=not named and (hit.head.key in judged.weak or not judged.answers),
-            replaced=replaced.get(place_of_hit(hit)),
+            note=judged.notes.get(hit.head.key, ""),
+            weak=not named and (hit.head.key in judged.judgement.weak or not judged.judgement.answers),
+            replaced=judged.replaced.get(place_of_hit(hit)),
             cites=cited.get(hit.head.object_id, ""),
         )
         for hit in found.hits
@@ -249,11 +261,11 @@ def _answer(
         warnings=(
             *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
             *(() if named or (hits and found.unrelated) else below_warning(call, question, reach)),
-            *(() if named else _doubts(call, judged, words, found, question, reach)),
+            *(() if named else _doubts(call, judged, question, reach)),
             *warnings_of(question),
             *reranking_warnings(found),
             *altered_warnings(found.altered),
-            *unread,
+            *judged.unread,
             *(() if hits else filter(None, [nothing_recorded(call, reach.at)])),
         ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
@@ -279,17 +291,15 @@ def _count(hits: Sequence[Hit], options: HitOptions) -> int:
     return len({hit.head.object_id for hit in hits}) if options.group == "source" else len(hits)
 
 
-def _doubts(
-    call: Call, judged: Judgement, words: KnownWords, found: Retrieval, question: Question, reach: Reach
-) -> Iterator[str]:
+def _doubts(call: Call, judged: _Judged, question: Question, reach: Reach) -> Iterator[str]:
     """Yield a warning if the hits do not answer the question, or are about less than it asks for."""
-    if not found.hits:
+    if not judged.found.hits:
         return
-    if found.unrelated:
+    if judged.found.unrelated:
         yield f"{ONLY_NEAREST} {why_empty(call, question, reach).hint}"
-    elif not judged.answers:
-        yield f"{ONLY_NEAREST} {with_words_elsewhere(call, question, reach, words.words).told()}".rstrip()
-    elif gap := words.gap():
+    elif not judged.judgement.answers:
+        yield f"{ONLY_NEAREST} {with_words_elsewhere(call, question, reach, judged.words.words).told()}".rstrip()
+    elif gap := judged.words.gap():
         yield gap
 
 

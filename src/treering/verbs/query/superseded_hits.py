@@ -1,6 +1,6 @@
 """Search hits that were superseded, by knowledge or by a later turn: their replacements come before them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def replaced_places(call: Call, found: Retrieval) -> dict[Place, Replaced]:
 
     Replacements of other branches do not count. Empty for a read of the past, which shows everything as it was.
     """
-    outdated = {source for source, heads in found.resting.items() if any(one.status == "superseded" for one in heads)}
+    outdated = found.outdated
     places = {place_of_hit(hit) for hit in found.hits if hit.head.object_id in outdated}
     citing = only_replaced(knowledge_on(call, sorted({source for source, _ in places}))) if places else {}
     older = {
@@ -107,11 +107,16 @@ def _replacements_by_place(current: Iterable[Knowledge]) -> dict[Place, list[str
 
 def _look_up(call: Call, identities: Sequence[str], reach: Reach) -> dict[str, Hit]:
     """Return the visible hits of some knowledge, by id."""
-    engine = call.engine
-    searches = [retrieval(question_of(call, one, semantic=False), reach=reach, limit=1) for one in identities]
-    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger) if searches else []
-    hits = (hit for result in results for hit in result.hits[:1])
+    hits = _hits_of(call, identities, reach, limit=1)
     return {hit.head.object_id: hit for hit in hits if hit.head.object_id in identities}
+
+
+def _hits_of(call: Call, texts: Sequence[str], reach: Reach, *, limit: int) -> list[Hit]:
+    """Search for each of some ids, all together; return the first hits of each."""
+    searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=limit) for text in texts]
+    index, ledger = call.engine.index, call.engine.ledger
+    results: list[Retrieval] = run_together(searches, index=index, ledger=ledger) if searches else []
+    return [hit for result in results for hit in result.hits]
 
 
 def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mapping[Place, Replaced]) -> tuple[Hit, ...]:
@@ -127,58 +132,68 @@ def without_declarations(hits: Sequence[Hit], found: Retrieval, replaced: Mappin
     return tuple(hit for hit in hits if not is_repeated(hit))
 
 
-class CurrentTurns(NamedTuple):
-    """Hits in which no turn is above its replacement, the replaced turns, and warnings about them."""
+class CurrentHits(NamedTuple):
+    """Hits in which no turn or decision record is above its replacement; the replaced ones; warnings about turns."""
 
-    hits: tuple[Hit, ...]
+    hits: Sequence[Hit]
     replaced: dict[Place, Replaced]
     warnings: tuple[str, ...]
 
 
-def current_turns_first(
+def current_first(
     call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, limit: int | None = None
-) -> CurrentTurns:
-    """Move each replaced turn directly below the turn that replaced it.
+) -> CurrentHits:
+    """Move each replaced turn directly below the turn that replaced it, and passages of replaced decision records.
 
-    A replacement that is not among the hits is looked up, and shown if the read may see it, filters included; hits past
-    `limit` are dropped. A read of the past shows which turns were replaced by then.
+    A replacing turn that is not among the hits is looked up, and shown if the read may see it, filters included; hits
+    past `limit` are dropped. A replacing record is not looked up. A read of the past shows which turns were replaced by
+    then.
     """
+    past = asks_about_past(question.text)
+    ordered, turns, warnings = _current_turns_first(call, hits, question, reach, past=past)
+    if limit is not None:
+        ordered = ordered[: max(limit, len(hits))]
+    ordered, records = _current_records_first(call, ordered, reach, past=past)
+    return CurrentHits(ordered, records | turns, warnings)
+
+
+def _current_turns_first(
+    call: Call, hits: Sequence[Hit], question: Question, reach: Reach, *, past: bool
+) -> CurrentHits:
     now = question.zone.local(call.engine.clock.now())
     by_turn = replaced_turns(call.engine, _turns_of(hits, reach), question.text, now)
     leading = {place: by.place for place, by in by_turn.items() if by.leads}
     absent = set(leading.values()) - set(map(place_of_hit, hits))
-    looked_up = _look_up_turns(call, absent, reach) if absent else {}
+    found = _hits_of(call, sorted({segment_id for _, segment_id in absent}), reach, limit=_ALIKE)
+    looked_up = {place: hit for hit in found if (place := place_of_hit(hit)) in absent}
     ordered = behind_replacements(
         hits,
         leading,
         key_of=place_of_hit,
         look_up=lambda hit, place: _ranked_as(hit, looked_up[place]) if place in looked_up else None,
-        past=asks_about_past(question.text),
+        past=past,
     )
-    most = len(ordered) if limit is None else max(limit, len(hits))
-    replaced = {place: Replaced(turn=turn) for place, turn in by_turn.items()}
-    return CurrentTurns(tuple(ordered[:most]), replaced, by_turn.warnings)
+    return CurrentHits(ordered, {place: Replaced(turn=turn) for place, turn in by_turn.items()}, by_turn.warnings)
 
 
-def current_records_first(
-    call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool = False
-) -> tuple[tuple[Hit, ...], dict[Place, Replaced]]:
-    """Move each passage of a replaced decision record below its replacement, if that is a hit; return them, too."""
+def _current_records_first(
+    call: Call, hits: Sequence[Hit], reach: Reach, *, past: bool
+) -> tuple[Sequence[Hit], dict[Place, Replaced]]:
     ids = {hit.head.object_id for hit in hits if hit.head.type == "source" and is_decision_record(hit.head.origin)}
     if not ids:
-        return tuple(hits), {}
+        return hits, {}
     (read,) = call.engine.ledger.read([ObjectRequest(objects=tuple(sorted(ids)), as_of=reach.at)])
     replaced = replaced_records(one for one in read.objects.values() if isinstance(one, Source))
     marks = {place_of_hit(hit): record for hit in hits if (record := replaced.get(hit.head.object_id))}
     first = {hit.head.object_id: place_of_hit(hit) for hit in reversed(hits)}
     leading = {place: first[record.source_id] for place, record in marks.items() if record.source_id}
     ordered = behind_replacements(hits, leading, key_of=place_of_hit, look_up=lambda _hit, _place: None, past=past)
-    return tuple(ordered), {place: Replaced(record=record) for place, record in marks.items()}
+    return ordered, {place: Replaced(record=record) for place, record in marks.items()}
 
 
-def notes_of_replaced_records(items: Iterable[Object], records: Mapping[Place, Replaced]) -> Mapping[str, str]:
-    """Return by id the notes of knowledge that only cites decision records among the replaced ones."""
-    notes = {source: record.note for (source, _), record in records.items()}
+def notes_of_replaced_records(items: Iterable[Object], replaced: Mapping[Place, Replaced]) -> Mapping[str, str]:
+    """Return by id the notes of knowledge that only cites decision records among the replaced places."""
+    notes = {source: one.note for (source, _), one in replaced.items() if one.record}
     cited = {one.id: {ref.source_id for ref in one.evidence_refs} for one in items if isinstance(one, Knowledge)}
     return {one: notes[min(sources)] for one, sources in cited.items() if sources and sources <= notes.keys()}
 
@@ -186,15 +201,6 @@ def notes_of_replaced_records(items: Iterable[Object], records: Mapping[Place, R
 def _turns_of(hits: Iterable[Hit], reach: Reach) -> list[FoundTurn]:
     turns = (hit for hit in hits if isinstance(hit.locator, Turn))
     return [FoundTurn(place_of_hit(hit), hit.head.scope, hit.head.origin, reach.at) for hit in turns]
-
-
-def _look_up_turns(call: Call, places: Collection[Place], reach: Reach) -> dict[Place, Hit]:
-    """Return the visible hits of some turns, by place."""
-    engine = call.engine
-    texts = sorted({segment_id for _, segment_id in places})
-    searches = [retrieval(question_of(call, text, semantic=False), reach=reach, limit=_ALIKE) for text in texts]
-    results: list[Retrieval] = run_together(searches, index=engine.index, ledger=engine.ledger)
-    return {place: hit for result in results for hit in result.hits if (place := place_of_hit(hit)) in places}
 
 
 def _ranked_as(replaced: Hit, replacement: Hit) -> Hit:

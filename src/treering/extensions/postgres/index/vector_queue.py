@@ -12,7 +12,7 @@ from treering.ports.search import Pending
 from treering.stores.rows.damage import REINDEX, rows_of
 from treering.stores.rows.fold import PRIORITY
 from treering.stores.rows.passage_log import Moment, follow_log
-from treering.stores.rows.vectors import QUICK, objects_of, texts_to_embed
+from treering.stores.rows.vectors import QUICK, texts_to_embed
 
 MODEL = "SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s"
 """The number of a model, by name and dimension."""
@@ -145,7 +145,7 @@ class PostgresVectorClaims:
             read_in_order(transaction)
             claimed = sorted(transaction.rows(_CLAIM, **values, now=transaction.row.server_seconds))
             waiting = transaction.rows(_TEXTS, texts=[text for _, text in claimed]) if claimed else []
-            return texts_to_embed(waiting, ObjectReads(transaction).current(objects_of(waiting)).values())
+            return texts_to_embed(waiting, lambda ids: ObjectReads(transaction).current(ids).values())
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Extend the claims of `owner` by a number of seconds."""

@@ -17,7 +17,7 @@ from treering.retrieval.index.rounds import lag_of
 from treering.verbs.envelope import READS, Call, Nothing, Operation, Value
 from treering.verbs.index_warnings import lag_seen
 from treering.verbs.read_reports import altered_warnings
-from treering.verbs.reading import ReadOptions, time_of
+from treering.verbs.reading import ReadOptions, moment_of, time_of
 from treering.verbs.stale import stale_knowledge
 from treering.verbs.trees import notes_of_objects
 
@@ -116,7 +116,7 @@ class ObjectList(Value):
 
 def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectList:
     """List objects of one type."""
-    moment = options.moment(call.engine.time_zone)
+    moment = moment_of(call, options)
     altered: Altered = {}
     now = time_of(call, moment)
     selection = Selection(

@@ -86,7 +86,7 @@ class SpaceWikiMemories(EmbeddedWikiMemories):
         The last conversation is omitted, because agents that write a wiki do not continue it.
         """
         engine = self._engine.asked_from(folder)
-        if tree_of(engine, repository.scope, at="", past=False) is None:
+        if tree_of(engine, repository.scope) is None:
             return ""
         envelope = Envelope(mode="brief", scope=repository.scope)
         report = cast("BriefReport", catalog.call(engine, "query", envelope, granted=_READS_TREES))

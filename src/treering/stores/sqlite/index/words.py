@@ -320,7 +320,7 @@ _LEAST_IDF = 1e-6  # as FTS5: a word in most passages counts almost nothing, nev
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
     """Score earlier passages with any of the single terms, by the statistics of current ones."""
     counts_by_term = {term: counts for term in terms if (counts := _weighted_counts(connection, term, weights))}
-    lengths = _lengths(connection, WORDS_HISTORY, sorted(set().union(*counts_by_term.values())))
+    lengths = _past_lengths(connection, sorted(set().union(*counts_by_term.values())))
     rows, terms_of_all = totals(connection).values()
     usual = terms_of_all / (rows or 1) or sum(lengths.values()) / max(1, len(lengths))
     scores: dict[int, float] = {}
@@ -381,9 +381,9 @@ def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[st
     return counts
 
 
-def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
-    """Return the number of terms of passages, from FTS5's own table."""
-    rows = in_batches(connection, f"SELECT id, sz FROM {table}_docsize WHERE id IN (?*)", keys)  # noqa: S608 - our tables
+def _past_lengths(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, int]:
+    """Return the number of terms of earlier passages, from FTS5's own table."""
+    rows = in_batches(connection, f"SELECT id, sz FROM {WORDS_HISTORY}_docsize WHERE id IN (?*)", keys)  # noqa: S608 - our table
     return {key: int(numbers_in(sizes).sum()) for key, sizes in rows}
 
 
