@@ -33,7 +33,7 @@ CASES = {}
 
 
 class Adapter:
-    """An adapter over the memories of a client."""
+    """An adapter over the memories of a client. One that stores messages also has `reply`: what the assistant says."""
 
     def store(self, client, text):
         raise NotImplementedError
@@ -74,6 +74,11 @@ class ChatHistory(Adapter):
         from langchain_core.messages import HumanMessage
 
         self.of(client).add_messages([HumanMessage(text)])
+
+    def reply(self, client, text):
+        from langchain_core.messages import AIMessage
+
+        self.of(client).add_messages([AIMessage(text)])
 
     def read(self, client):
         return self.of(client).messages
@@ -162,12 +167,15 @@ class Saver(Adapter):
 
 @case("llama_index.TreeringMemoryBlock", "llama_index.TreeringNodeRetriever")
 class LlamaIndex(Adapter):
-    def store(self, client, text):
+    def store(self, client, text, role="user"):
         from llama_index.core.base.llms.types import ChatMessage
 
         from treering.llama_index import TreeringMemoryBlock
 
-        asyncio.run(TreeringMemoryBlock(client=client)._aput([ChatMessage(role="user", content=text)]))
+        asyncio.run(TreeringMemoryBlock(client=client)._aput([ChatMessage(role=role, content=text)]))
+
+    def reply(self, client, text):
+        self.store(client, text, "assistant")
 
     def read(self, client):
         from llama_index.core.base.llms.types import ChatMessage
@@ -243,8 +251,11 @@ class OpenAIAgents(Adapter):
 
         return TreeringSession("s1", client, erase=True)
 
-    def store(self, client, text):
-        asyncio.run(self.of(client).add_items([{"role": "user", "content": text}]))
+    def store(self, client, text, role="user"):
+        asyncio.run(self.of(client).add_items([{"role": role, "content": text}]))
+
+    def reply(self, client, text):
+        self.store(client, text, "assistant")
 
     def read(self, client):
         from agents.run import ModelInputData
@@ -267,6 +278,11 @@ class ClaudeSessions(Adapter):
         from treering.claude_agent_sdk import TreeringSessionStore
 
         return TreeringSessionStore(client, erase=True)
+
+    def reply(self, client, text):
+        message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+        entry = {"type": "assistant", "uuid": "a1", "sessionId": "s1", "message": message}
+        asyncio.run(self.of(client).append({**_SESSION}, [{**entry, "timestamp": "2026-01-01T00:01:00.000Z"}]))
 
     def store(self, client, text):
         entry = {"type": "user", "uuid": "u1", "sessionId": "s1", "message": {"role": "user", "content": text}}
@@ -311,15 +327,18 @@ class ClaudeTools(Adapter):
 @case("agent_framework.TreeringContextProvider", "agent_framework.TreeringHistoryProvider")
 class AgentFramework(Adapter):
     @staticmethod
-    def context(*texts):
+    def context(text, role="user"):
         from agent_framework import Message, SessionContext
 
-        return SessionContext(input_messages=[Message(role="user", contents=[text]) for text in texts])
+        return SessionContext(input_messages=[Message(role=role, contents=[text])])
 
-    def store(self, client, text):
+    def reply(self, client, text):
+        self.store(client, text, "assistant")
+
+    def store(self, client, text, role="user"):
         from treering.agent_framework import TreeringContextProvider, TreeringHistoryProvider
 
-        context = self.context(text)
+        context = self.context(text, role)
         given = {"agent": None, "session": SimpleNamespace(session_id="s1"), "context": context, "state": {}}
         asyncio.run(TreeringContextProvider(client).after_run(**given))
         asyncio.run(TreeringHistoryProvider(client).save_messages("s1", context.input_messages))
@@ -381,7 +400,13 @@ class Strands(Adapter):
 
     def store(self, client, text):
         asyncio.run(self.of(client).add(text))
-        asyncio.run(self.of(client).add_messages([{"role": "user", "content": [{"text": text}]}]))
+        self.say(client, "user", text)
+
+    def reply(self, client, text):
+        self.say(client, "assistant", text)
+
+    def say(self, client, role, text):
+        asyncio.run(self.of(client).add_messages([{"role": role, "content": [{"text": text}]}]))
 
     def read(self, client):
         return [one.content for one in asyncio.run(self.of(client).search(QUERY))]
@@ -450,13 +475,16 @@ class GoogleADK(Adapter):
 
         return TreeringMemoryService(client)
 
-    def store(self, client, text):
+    def store(self, client, text, identity="m1", author="user"):
         from google.adk.memory.memory_entry import MemoryEntry
         from google.genai import types
 
-        content = types.Content(role="user", parts=[types.Part(text=text)])
-        entry = MemoryEntry(id="m1", content=content, author="user", timestamp="2026-01-01T00:00:00Z")
+        content = types.Content(role=None if author else "user", parts=[types.Part(text=text)])
+        entry = MemoryEntry(id=identity, content=content, author=author, timestamp="2026-01-01T00:00:00Z")
         asyncio.run(self.of(client).add_memory(**_OF_USER, memories=[entry]))
+
+    def reply(self, client, text):
+        self.store(client, text, "m2", "planner")
 
     def read(self, client):
         return asyncio.run(self.of(client).search_memory(**_OF_USER, query=QUERY))
@@ -506,6 +534,26 @@ def test_user_neither_reads_nor_changes_data_of_another(adapter, users):
     assert (SECRET in own, "Mira" in own) == (False, True)
     adapter.change(users.mira)  # while both have data under the same names
     assert str(adapter.read(users.oskar)) == before
+
+
+def test_adapter_stores_the_role_of_a_message(adapter, users):
+    adapter.store(users.oskar, TEXT)
+    stored = users.oskar.sync.retrieve(QUERY, 50)
+    messages = [one for one in stored if one.metadata.get("memory_type") == "message"]
+    assert all(one.metadata["role"] in ("user", "human") for one in messages)
+    assert hasattr(adapter, "reply") or not messages
+
+
+def test_reply_of_the_assistant_replaces_no_statement_of_the_user(adapter, users):
+    if not hasattr(adapter, "reply"):
+        pytest.skip("stores no messages")
+    adapter.store(users.oskar, "My manager is Tom Hale.")
+    adapter.reply(users.oskar, "My manager is now Priya Nair.")
+    found = users.oskar.sync.retrieve("Who is my manager?", 50)
+    assert {one.content: one.replaced_by for one in found} == {
+        "My manager is Tom Hale.": "",
+        "My manager is now Priya Nair.": "",
+    }
 
 
 def test_user_reads_and_removes_data_of_an_earlier_version(adapter, users, monkeypatch):

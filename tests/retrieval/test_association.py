@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.ports.passages import Reach
-from treering.retrieval.graph.association import associate, names_in
+from treering.retrieval.graph.association import associate, names_in, without_copies
 from treering.retrieval.text.analysis import query_terms
 from treering.retrieval.tuning import TUNING
 from treering.testing.index_contract.graph import MemoryGraph
@@ -45,6 +45,15 @@ def test_the_facts_of_the_best_passages_seed_the_walk():
     assert first.score == pytest.approx(0.8)
     assert {first.subject, first.object} <= association.seeds.keys()
     assert association.begun == {4, 18}
+
+
+def test_walk_begins_at_one_of_several_copies():
+    told = [("Ada Lovelace", "wrote to", "Charles Babbage"), ("Charles Babbage", "met", "Mary Somerville")]
+    other = [*told, ("Mary Somerville", "lived in", "Chelsea"), ("Chelsea", "lies in", "London")]
+    passages = {1: own(1, *told), 2: own(2, *told), 3: own(3, *other), 4: own(4, told[0]), 5: own(5, told[0])}
+    found = [(key, 1 - key / 10) for key in passages]
+    left = without_copies(found, graph_of(passages).view(Reach("/")))
+    assert [key for key, _ in left] == [1, 3, 4, 5]
 
 
 def test_facts_and_what_they_seed_are_few():

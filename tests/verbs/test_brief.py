@@ -89,6 +89,25 @@ def test_brief_marks_a_decision_that_waits_for_confirmation(space):
     assert sections(brief(space)) == {"Decided": [f"Deploys never happen on Fridays{BY_AGENT}"]}
 
 
+def test_entry_of_an_agent_is_marked_after_its_lines_moved(space, repository):
+    repository.commit({"retries.md": "# Retries\n\nRetries are capped at five.\n"})
+    user = space.with_actor("ada", channel="user").asked_from(repository.folder)
+    user.ingest("repo", input={"path": str(repository.folder)})
+    space.asked_from(repository.folder).decide("Cap retries", because="retries.md:3")
+    repository.commit({"retries.md": "# Retries\n\nThere are some.\n\nRetries are capped at five.\n"})
+    user.ingest("repo", input={"path": str(repository.folder)})
+    assert sections(brief(user))["Decided"] == ["Cap retries (retries.md:5, by an agent)"]
+
+
+@pytest.mark.parametrize("because", [None, "Proxies are slow"])
+def test_entry_of_an_agent_that_the_user_records_again_is_not_marked(space, because):
+    quote, payload = note(space, "Retries are capped at five."), {"question": "Cap?", "outcome": "Five"}
+    decide(space, "Cap retries", quote, payload=payload)
+    again = payload | ({"rationale": because} if because else {})
+    decide(space.with_actor("ada", channel="user"), "Cap retries", quote, payload=again)
+    assert sections(brief(space)) == {"Decided": ["Cap retries: Five"]}
+
+
 def test_brief_shows_rules_of_the_user_before_decisions_of_an_agent(space):
     said = Message(role="user", content="Never use MagicMock in tests here.", at=datetime(2026, 11, 30, tzinfo=UTC))
     space.perform(RECORD, input={"id": "d", "messages": [said]}, options={"propose": True})
@@ -144,10 +163,10 @@ def test_current_decision_states_which_part_of_its_evidence_changed(space, repos
     here = space.asked_from(repository.folder)
     here.ingest("repo", input={"path": str(repository.folder)})
     here.decide("Cap retries", because=["retries.md:1", "guide.md:1"])
-    assert sections(brief(here))["Decided"] == ["Cap retries (retries.md:1)"]
+    assert sections(brief(here))["Decided"] == ["Cap retries (retries.md:1, by an agent)"]
     repository.commit({"guide.md": "Nobody counts them.\n"})
     here.ingest("repo", input={"path": str(repository.folder)})
-    assert sections(brief(here))["Decided"] == ["Cap retries (guide.md:1 changed)"]
+    assert sections(brief(here))["Decided"] == ["Cap retries (guide.md:1 changed, by an agent)"]
 
 
 def test_brief_names_both_contested_statements_with_their_places(space):
@@ -165,7 +184,7 @@ def test_brief_shows_a_decision_that_a_candidate_contests(space):
     decide(space, "Five retries", note(space, "At most five."), payload={"question": "Cap?", "outcome": "Five"})
     other = {"payload": {"question": "Cap?", "outcome": "Ten"}, "status": "candidate"}
     decide(space, "Ten retries", note(space, "At most ten."), **other)
-    assert sections(brief(space)) == {"Decided": ["Five retries (contested)"]}
+    assert sections(brief(space)) == {"Decided": ["Five retries (contested, by an agent)"]}
 
 
 def test_brief_shows_contested_facts_only(space):
@@ -321,19 +340,19 @@ def test_decisions_about_files_changed_on_the_branch_come_first(on_branch):
     cite(on_branch, "acme/app.py", "Prices are whole numbers", payload={"question": "Prices?", "outcome": ""})
     cite(on_branch, "acme/tax.py", "Taxes are rounded up", payload={"question": "Taxes?", "outcome": ""})
     assert sections(brief(on_branch))["Decided"] == [
-        "Prices are whole numbers (acme/app.py:1)",
-        "Taxes are rounded up (acme/tax.py:1)",
+        "Prices are whole numbers (acme/app.py:1, by an agent)",
+        "Taxes are rounded up (acme/tax.py:1, by an agent)",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered (acme/app.py:1)"]}),
-        ("a = 2\n", {"Decided": [f'Anvils are numbered ({EDITED}acme/app.py:1 is now "a = 2")']}),
+        ("a = 1\nb = 2\n", {"Decided": ["Anvils are numbered (acme/app.py:1, by an agent)"]}),
+        ("a = 2\n", {"Decided": [f'Anvils are numbered ({EDITED}acme/app.py:1 is now "a = 2", by an agent)']}),
         (
             "def number(): ...\n",
-            {"Decided": [f"Anvils are numbered ({EDITED}these lines of acme/app.py are gone)"]},
+            {"Decided": [f"Anvils are numbered ({EDITED}these lines of acme/app.py are gone, by an agent)"]},
         ),
     ],
 )

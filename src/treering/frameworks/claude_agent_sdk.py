@@ -30,7 +30,7 @@ from treering.core.errors import TreeringError
 from treering.extensions.client.blocking import MOST_RETRIEVED, BlockingMemoryClient
 from treering.extensions.client.hooks.execution_history import ToolRun
 from treering.extensions.client.hooks.memory_access import model_metadata
-from treering.extensions.client.items.documents import TYPE
+from treering.extensions.client.items.documents import ROLE, TYPE
 from treering.extensions.client.record_names import KeptRecord, RecordCollection, RecordDraft
 from treering.extensions.client.records import Records, searchable
 from treering.frameworks.client import AnyClient, blocking, content_text, in_thread, recalled_text
@@ -132,8 +132,10 @@ class TreeringSessionStore(SessionStore):
 
     def _draft(self, key: SessionKey, entry: SessionStoreEntry, number: int) -> RecordDraft:
         name = _transcript(key).name(entry.get("uuid") or f"entry-{number:09}")
-        text = searchable(_text_of(entry))
-        return RecordDraft(name, {"number": number, "entry": dict(entry)}, text, {TYPE: _MESSAGE}, expected_revision=0)
+        value = {"number": number, "entry": dict(entry)}
+        role = entry.get("type")  # the role of its message
+        metadata = {TYPE: _MESSAGE, **({ROLE: role} if role else {})}
+        return RecordDraft(name, value, searchable(_text_of(entry)), metadata, expected_revision=0)
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         name = _index(key["project_key"]).name(_head_key(key))

@@ -13,11 +13,12 @@ from google.genai.types import Content
 from treering.core.arguments import check_count
 from treering.core.canonical import canonical_json, digest
 from treering.extensions.client.blocking import MOST_RETRIEVED
-from treering.extensions.client.items.documents import USER
+from treering.extensions.client.items.documents import ROLE, USER
 from treering.frameworks.client import AnyClient, KeyedText, TextCollection, blocking, in_thread
 
 _HOME = "google-adk"
 _REASON = "Memories of Google ADK"
+_PERSON = "user"
 
 
 class TreeringMemoryService(BaseMemoryService):
@@ -115,6 +116,11 @@ class TreeringMemoryService(BaseMemoryService):
 
 def _keyed_text(key: str, content: Content, author: str | None, metadata: Mapping[str, Any]) -> KeyedText:
     text = "\n".join(part.text for part in content.parts or [] if part.text and not part.thought)
-    told = {name: value for name, value in metadata.items() if value is not None}
+    told = {name: value for name, value in {ROLE: _role(content, author), **metadata}.items() if value is not None}
     kept = content.model_dump(mode="json", exclude_none=True)
     return KeyedText(key, text, value={"content": kept, "author": author}, metadata=told)
+
+
+def _role(content: Content, author: str | None) -> str | None:
+    """Return the role of a content; without one, of its author: the user, or the name of an agent."""
+    return content.role or ("model" if author and author != _PERSON else author)

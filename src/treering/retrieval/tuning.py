@@ -97,6 +97,8 @@ class GraphTuning(NamedTuple):
     max_common: int
     unnamed_share: float
     unstated_share: float
+    copied_share: float
+    copied_entities: int
     damping: float
     title_weight: float
 

@@ -26,6 +26,9 @@ CHANGES = (
 )
 
 
+SHARE_OF_MODELS = 0.3
+
+
 class Memories:
     """Memories that are compared, by id. `refs` are added in any order."""
 
@@ -38,7 +41,8 @@ class Memories:
             identity = f"src:{number:03}"
             self.stated[identity] = stated_in("ada", text, at)
             topics = tuple(map(topics_of, self.stated[identity]))
-            self.compared[identity] = ComparedMemory(at, topics, ((),) * len(topics))
+            by_model = chosen.random() < SHARE_OF_MODELS
+            self.compared[identity] = ComparedMemory(at, topics, ((),) * len(topics), by_model)
 
     def read(self, ids):
         return {one: self.stated[one] for one in ids}
@@ -51,6 +55,52 @@ class Memories:
 
 def marks(statements, ids):
     return {one: new for one in ids if (new := statements.replacement(one))}
+
+
+REPLIES = ("Your manager is now Priya Nair.", "I will use Postgres then.", "The staging server is now in room 2.")
+STATED = ("My manager is Tom Hale.", "I will use MySQL.", "The staging server is in room 1.")
+
+
+@pytest.mark.parametrize("role", ["assistant", "ai", "Model", "tool"])
+def test_reply_of_a_model_replaces_no_statement_of_the_user(config, role):
+    with opened(config) as client:
+        for stated, reply in zip(STATED, REPLIES, strict=True):
+            client.store(stated, {"role": "user"})
+            client.store(reply, {"role": role})
+        assert replaced(client) == set()
+
+
+def test_user_corrects_a_reply_of_a_model(config):
+    with opened(config) as client:
+        client.store(REPLIES[2], {"role": "assistant"})
+        client.store("No, the staging server is now in room 3.", {"role": "user"})
+        assert replaced(client) == {REPLIES[2]}
+
+
+def test_user_repeating_a_reply_replaces_the_earlier_statement_of_the_user(config):
+    with opened(config) as client:
+        client.store(STATED[2], {"role": "user"})
+        client.store(REPLIES[2], {"role": "assistant"})
+        client.store(REPLIES[2].replace("now", "now really"), {"role": "user"})
+        assert STATED[2] in replaced(client)
+
+
+def test_later_reply_replaces_no_statement_that_an_earlier_reply_repeats(config):
+    with opened(config) as client:
+        client.store("The staging server is in room 1 on the left.", {"role": "assistant"})
+        client.store(STATED[2], {"role": "user"})
+        client.store(REPLIES[2], {"role": "assistant"})
+        assert STATED[2] not in replaced(client)
+
+
+def test_roles_are_the_same_with_saved_results(config):
+    with opened(config) as client:
+        client.store(STATED[0], {"role": "user"})
+        client.store(REPLIES[0], {"role": "assistant"})
+        assert replaced(client) == set()
+    with opened(config) as client:
+        client.store("My manager is now Ada Byron.", {"role": "assistant"})
+        assert STATED[0] not in replaced(client)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -254,7 +254,9 @@ def test_edit_shows_one_related_rule_of_a_guide_after_the_tests(tmp_path):
 def test_edit_gives_the_reason_of_a_decision(space, acme):
     space.decide("A file is sent once", because=["acme/upload.py:3"], why="The server counts every request")
     (line, *_) = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
-    assert line == "Decision: A file is sent once (acme/upload.py:3) – why: The server counts every request"
+    assert (
+        line == "Decision: A file is sent once (acme/upload.py:3; by an agent) – why: The server counts every request"
+    )
 
 
 def test_patch_of_several_files_shows_their_decision_once(space, acme):
@@ -339,7 +341,7 @@ def test_rule_for_a_named_place_is_shown_there_only(space, acme):
     for text in ("Never retry in acme/upload.py", "Never retry a file in acme/queue.py", "Never retry in tests"):
         rule(space, text, "")
     lines = texts(lines_before_edit(space, [edit("send(file, self)", "send(file, self, 1)")], acme))
-    assert {one for one in lines if one.startswith("Rule")} == {"Rule: Never retry in acme/upload.py"}
+    assert {one for one in lines if one.startswith("Rule")} == {"Rule: Never retry in acme/upload.py (by an agent)"}
 
 
 @pytest.mark.parametrize(
@@ -365,7 +367,9 @@ def test_failure_names_the_decision_that_cites_its_line(space):
     space.decide("Retries have a limit", because=["acme/queue.py:4-5"])
     failure = "thread 'main' panicked at acme/upload.py:3:13:\nconnection refused"
     (line,) = texts(lines_after_failure(space, failure))
-    assert line == "Decision: A file is sent once (acme/upload.py:1-3) – why: The server counts every request"
+    assert (
+        line == "Decision: A file is sent once (acme/upload.py:1-3; by an agent) – why: The server counts every request"
+    )
     assert lines_after_failure(space, "error in acme/upload.py") == []
 
 
@@ -398,7 +402,7 @@ def test_failing_test_protects_decisions_about_definitions_it_exercises(limits):
     scratch, space = limits
     space.decide("Twenty files at most", because=["acme/limits.py:2"])
     (line,) = texts(lines_after_failure(space.asked_from(scratch.folder), FAILED_TRIES))
-    assert line == "tests/test_limits.py protects: Decision: Five tries (acme/limits.py:1)"
+    assert line == "tests/test_limits.py protects: Decision: Five tries (acme/limits.py:1; by an agent)"
 
 
 @pytest.mark.parametrize("is_read", [False, True])
@@ -514,4 +518,4 @@ def test_failing_test_shows_the_decision_with_its_value(space):
     space.decide("Logins are answered with 307", because=["acme/queue.py:4"])
     space.decide("Uploads are named in 40 letters", because=["acme/queue.py:4"])
     lines = texts(lines_after_failure(space, output.splitlines()[0], output))
-    assert lines == ["Decision: Uploads that moved are retried with 307"]
+    assert lines == ["Decision: Uploads that moved are retried with 307 (by an agent)"]

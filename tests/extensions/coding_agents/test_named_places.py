@@ -271,7 +271,9 @@ def test_decision_that_cites_a_named_line_comes_first(folder):
         space.ingest("repo", input={"path": str(folder)})
         space.asked_from(folder).decide("Send each file again three times.", because="src/acme/upload.py:10-13")
         decision, place = pointers(space, "look at src/acme/upload.py:12, why is there a loop?")
-    assert decision.text.startswith("Decision: Send each file again three times (src/acme/upload.py:10-13)")
+    assert decision.text.startswith(
+        "Decision: Send each file again three times (src/acme/upload.py:10-13; by an agent)"
+    )
     assert place.text.startswith("src/acme/upload.py:12")
 
 

@@ -222,7 +222,10 @@ def test_prompt_shows_the_outcome_of_a_decision_and_a_long_rule_to_its_end(space
     rule = f"The retry limit of uploads must not be raised, {'because of many slow proxies ' * 4}except in tests"
     decide(space, rule, note(space, "A rule."), kind="constraint", payload={"rule": rule, "scope": "repository"})
     shown = [one.text.partition("  know:")[0] for one in pointers(space, "raise the retry limit of uploads")]
-    assert {"Decision: Retry limit of uploads: Five times at most", f"Rule: {rule}"} <= {*shown}
+    assert {
+        "Decision: Retry limit of uploads: Five times at most (by an agent)",
+        f"Rule: {rule} (by an agent)",
+    } <= {*shown}
 
 
 def test_stale_decision_is_marked_on_a_prompt(space, acme):
@@ -238,7 +241,9 @@ def test_decision_stale_on_this_branch_is_marked(space, acme):
     here.decide("Uploads are sent by the connection", because=["acme/upload.py:8"])
     (acme / "acme/upload.py").write_text(UPLOAD.replace("self.connection.put(file)", "None"))
     (entry, *_) = pointers(here, "how does the connection send uploads?")
-    assert entry.text.startswith("Decision: Uploads are sent by the connection (stale; acme/upload.py:8)  know:")
+    assert entry.text.startswith(
+        "Decision: Uploads are sent by the connection (stale; acme/upload.py:8; by an agent)  know:"
+    )
 
 
 def test_matching_rules_decisions_and_work_come_first(space):
@@ -289,7 +294,7 @@ def test_prompt_names_the_decision_that_the_branch_contradicts(tmp_path, is_read
         (before,) = lines_before_edit(space, [FileEdit("acme/limits.py")], scratch.folder)
     contradicted = (
         'Decision: The retry limit is five (this branch changed what it states: acme/limits.py:1 is now "RETRY_LIMIT = '
-        'None") – why: Proxies restart slowly'
+        'None"; by an agent) – why: Proxies restart slowly'
     )
     assert line.text.startswith(contradicted)
     assert before.text.startswith(contradicted)

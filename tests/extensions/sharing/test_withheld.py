@@ -11,6 +11,7 @@ from synced_copies import git
 
 import postgres_server
 import treering
+from space_parts import only_id
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge
@@ -213,6 +214,72 @@ def test_candidate_of_a_withheld_conversation_arrives_once_it_is_confirmed(peopl
     with ben.open() as space:
         (source,) = conversations(space)
         assert len(source.withheld.hashes) == 2
+
+
+def derived(person, parents, title="Log through slog"):
+    """Record knowledge that is derived from other knowledge alone."""
+    fields = {"kind": "decision", "title": title, "payload": {"question": f"{title}?", "outcome": title}}
+    with person.open() as space:
+        given = {**fields, "status": "active", "derived_from": parents}
+        return only_id(space.crystallize("knowledge", input=given), "know:")
+
+
+def candidate(person, title=RULE):
+    with person.open() as space:
+        return next(one.id for one in knowledge(space) if one.title == title)
+
+
+def test_knowledge_derived_from_withheld_knowledge_arrives_as_valid(people, remote):
+    anna, ben = people
+    anna.store_session()
+    parent = candidate(anna)
+    child = derived(anna, [parent])
+    grandchild = derived(anna, [child], "Log requests through slog")
+    anna.sync()
+    ben.sync()
+    assert [ben.item(one).status for one in (child, grandchild)] == ["active", "active"]
+    ((place,), (words,)) = ben.evidence(child)
+    assert place.startswith("Conversation of anna on ")
+    assert words == ""
+    assert ben.problems() == anna.problems() == []
+    assert anna.item(child).derived_from == (parent,)
+    assert not [word for word in (RULE, *PRIVATE_WORDS) if word in words_at(remote)]
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+@pytest.mark.parametrize("loss", ["archived", "removed"])
+def test_derived_knowledge_that_lost_its_withheld_parent_is_stale_everywhere(people, loss, is_synced):
+    anna, ben = people
+    anna.store_session()
+    parent = candidate(anna)
+    child = derived(anna, [parent])
+    if is_synced:
+        anna.sync()
+        ben.sync()
+    with anna.open() as space:
+        if loss == "archived":
+            space.crystallize("knowledge", input={"id": parent, "status": "archived"})
+        else:
+            space.perform("discussion delete", input={"id": "s-anna", "positions": [0]})
+    anna.sync()
+    ben.sync()
+    assert anna.item(child).status == ben.item(child).status == "stale"
+
+
+def test_change_of_derived_knowledge_at_a_colleague_returns_to_its_author(people):
+    anna, ben = people
+    anna.store_session()
+    parent = candidate(anna)
+    child = derived(anna, [parent])
+    anna.sync()
+    ben.sync()
+    with ben.open() as space:
+        space.crystallize("knowledge", input={"id": child, "title": "Log through slog only"})
+    ben.sync()
+    anna.sync()
+    for person in people:
+        assert (person.item(child).title, person.item(child).status) == ("Log through slog only", "active")
+    assert anna.item(child).derived_from == (parent,)
 
 
 def test_candidate_of_an_erased_conversation_does_not_leave(people, remote):

@@ -134,12 +134,14 @@ def _activation(item: Knowledge, draft: Draft, channel: Channel) -> dict[str, An
             hint="Supersede the losing claim, naming this one as its successor.",
             details={"id": item.id, "rivals": [rival.id for rival in against]},
         )
-    return {"last_verified_at": draft.now, "disputed": False, **_confirmed(item, channel, draft)}
+    # Readings activate stale knowledge on behalf of their caller, who has not seen it.
+    confirmed = _confirmed(item, channel, draft) if item.status == "candidate" else {}
+    return {"last_verified_at": draft.now, "disputed": False, **confirmed}
 
 
 def _confirmed(item: Knowledge, channel: Channel, draft: Draft) -> dict[str, Any]:
-    """Return the channel of a confirmation of a candidate if it is trusted more than the channel of the candidate."""
-    rises = item.status == "candidate" and less_trusted(item.origin_channel, channel, draft.policy.channel_trust)
+    """Return the channel of a confirmation if it is trusted more than the channel of the knowledge."""
+    rises = less_trusted(item.origin_channel, channel, draft.policy.channel_trust)
     return {"origin_channel": channel} if rises else {}
 
 
@@ -359,6 +361,7 @@ def merge_duplicate(item: Knowledge, existing: Knowledge, draft: Draft) -> Opera
     if reaffirmed:
         require_support(item, draft)
         changes |= {"status": "active", "last_verified_at": draft.now, "memory_source": item.memory_source}
+    if item.status == "active":
         changes |= _confirmed(existing, item.origin_channel, draft)
     if changes:
         draft.change(existing, "evidence_added" if fresh else "updated", **changes)

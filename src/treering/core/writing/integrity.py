@@ -362,7 +362,7 @@ def cascade(draft: Draft) -> list[str]:
                 draft.change(item, "staled", status="stale")
                 staled.append(item.id)
                 queue.append(item.id)
-            elif _is_earlier_version(item) and not is_backed(item, draft):
+            elif is_earlier_version(item) and not is_backed(item, draft):
                 draft.change(item, "withdrawn", status="archived")
                 queue.append(item.id)
     return staled
@@ -370,7 +370,7 @@ def cascade(draft: Draft) -> list[str]:
 
 def continues(item: Knowledge, parent: Knowledge) -> bool:
     """Return whether a summary is a later version of its parent, which it superseded but still depends on."""
-    return _is_earlier_version(parent) and _form(parent) == _form(item)
+    return is_earlier_version(parent) and _form(parent) == _form(item)
 
 
 def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
@@ -408,7 +408,8 @@ def _form(item: Knowledge) -> str | None:
     return item.payload.form if isinstance(item.payload, Summary) else None
 
 
-def _is_earlier_version(item: Knowledge) -> bool:
+def is_earlier_version(item: Knowledge) -> bool:
+    """Return whether a summary was superseded by a later version, which still depends on it."""
     return item.status == "superseded" and isinstance(item.payload, Summary)
 
 

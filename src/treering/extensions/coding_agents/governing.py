@@ -16,6 +16,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.evidence.cited import first_places, lost_places
+from treering.verbs.query.authorship import agent_note
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
 from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
@@ -51,7 +52,7 @@ class HeldRule:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = kind_in_words(self.item.kind).capitalize()
         status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
-        notes = [one for one in (status, self.note, self.place) if one]
+        notes = [one for one in (status, self.note, self.place, agent_note(self.item)) if one]
         statement = with_note(one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS), "; ".join(notes))
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
         return HookLine(f"{self.item.id}@{occasion}", f"{kind}: {statement}{why}  {self.item.id}")

@@ -31,6 +31,7 @@ from treering.retrieval.search.relevance import WEAK
 from treering.retrieval.text.analysis import telling_terms
 from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
+from treering.verbs.query.authorship import agent_note
 from treering.verbs.query.branch_edits import edited_on_branch
 from treering.verbs.query.brief import repository_of, statement_of, with_note
 from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
@@ -294,9 +295,10 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
             continue
         status = "stale" if _is_stale(hit) else hit.status
         state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
-        statement = statement_of(entries[hit.object_id]) if hit.object_id in entries else hit.title
+        entry = entries.get(hit.object_id)
+        statement, recorder = (statement_of(entry), agent_note(entry)) if entry else (hit.title, "")
         text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
-        notes_shown = "; ".join(filter(None, (state, hit.cites)))
+        notes_shown = "; ".join(filter(None, (state, hit.cites, recorder)))
         yield HookLine(f"{hit.object_id}@prompt", f"{with_note(text, notes_shown)}  {hit.object_id}")
 
 

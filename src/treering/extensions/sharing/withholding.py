@@ -3,15 +3,18 @@
 Objects in private scopes do not leave, nor do candidates with evidence there. A source there that supports knowledge
 which does leave is announced by a notice: its author, its date, and hashes of it and of the cited segments, keyed by a
 salt that stays here. A notice depends only on the source and its citations, so that it is the same in every copy.
+Knowledge that is derived from withheld knowledge leaves with the evidence of that.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source
+from treering.core.policy import is_current
 from treering.core.scope import ROOT
-from treering.core.writing.integrity import references_of
+from treering.core.writing.integrity import is_earlier_version, references_of
 from treering.extensions.sharing.merge_rules.entries import LoggedReadings, MergeEntry, entries_of
 from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, notice_of
 from treering.ports.ledger import Head, Ledger, Selection
@@ -54,8 +57,9 @@ class Outgoing:
             elif self.withholds(entry.after):
                 self._note(entry.after)
             else:
-                self._note_references(entry.after)
                 was_withheld = isinstance(before := entry.before, Object) and self.withholds(before)
+                entry = self._with_evidence_of_parents(entry)
+                self._note_references(entry.after)
                 yield entry.model_copy(update={"before": None}) if was_withheld else entry
                 if was_withheld:
                     yield from self._links_of(entry.target)
@@ -132,13 +136,55 @@ class Outgoing:
             if item.kind == _CONVERSATION and not self._policy.is_private(item.scope):
                 self.conversations.add(item.scope)
 
-    def _note_references(self, item: Object) -> None:
-        for identity in references_of(item):
+    def _note_references(self, item: Object | None) -> None:
+        for identity in references_of(item) if item else ():
             head = self._head(identity)
             if head and head.type == "source" and self._is_private(head.scope):
                 self._due.add(identity)
                 if not isinstance(item, Knowledge):
                     self._named.add(identity)
+
+    def _with_evidence_of_parents(self, entry: MergeEntry) -> MergeEntry:
+        """Return an entry in which knowledge has the evidence of its withheld parents in place of them."""
+        states = {name: state for name in ("before", "after") if isinstance(state := getattr(entry, name), Knowledge)}
+        if not any(self._hides(one) for state in states.values() for one in state.derived_from):
+            return entry
+        events = self._ledger.events_of(entry.target)
+        written = {number: event.seq for event in events if (number := (event.after or {}).get("revision"))}
+        grounded = {name: self._grounded(state, written[state.revision]) for name, state in states.items()}
+        return entry.model_copy(update=grounded)
+
+    def _grounded(self, item: Knowledge, seq: int) -> Knowledge:
+        """Return knowledge as it was after an event, with the evidence that its withheld parents had then.
+
+        A parent without valid evidence stays, so that the knowledge is as stale elsewhere as it is here.
+        """
+        parents: dict[str, None] = {}
+        refs = {ref.key: ref for ref in item.evidence_refs}
+        for identity in item.derived_from:
+            inherited = self._evidence_of(identity, seq, {item.id}) if self._hides(identity) else {}
+            refs = inherited | refs
+            parents |= {} if inherited else {identity: None}
+        return item.model_copy(update={"evidence_refs": tuple(refs.values()), "derived_from": tuple(parents)})
+
+    def _evidence_of(self, identity: str, seq: int, visited: set[str]) -> dict[tuple[str, str, str], EvidenceRef]:
+        """Return the evidence of current withheld knowledge and of its withheld parents after an event."""
+        if identity in visited or not self._ledger.heads([identity], as_of=seq):
+            return {}
+        visited.add(identity)
+        item = self._ledger.get(identity, as_of=seq)
+        if not isinstance(item, Knowledge) or not (is_current(item) or is_earlier_version(item)):
+            return {}
+        refs = {ref.key: ref for ref in item.evidence_refs if ref.role == "supports"}
+        for one in item.derived_from:
+            refs |= self._evidence_of(one, seq, visited) if self._hides(one) else {}
+        return refs
+
+    def _supports_others(self, identity: str, visited: set[str]) -> bool:
+        """Return whether knowledge that leaves is derived from withheld knowledge, directly or through such."""
+        visited.add(identity)
+        derived = [one for one in self._ledger.dependents(identity) if one not in visited]
+        return any(not self._hides(one) or self._supports_others(one, visited) for one in derived)
 
     def _links_of(self, identity: str) -> Iterator[MergeEntry]:
         """Yield the entries of the links of an object that was withheld until now."""
@@ -155,8 +201,12 @@ class Outgoing:
 
     def _notice(self, source: Source) -> MergeEntry | None:
         """Return the notice of a source; `None` if nothing that leaves refers to it."""
-        items = (self._ledger.get(identity) for identity in self._ledger.dependents(source.id))
-        citing = [item for item in items if isinstance(item, Knowledge) and not self.withholds(item)]
+        dependents = self._ledger.dependents(source.id)
+        items = [item for one in dependents if isinstance(item := self._ledger.get(one), Knowledge)]
+        citing = [item for item in items if not self.withholds(item)]
+        for item in items:
+            if item not in citing and self._supports_others(item.id, set()):
+                citing += [one for one in self._ledger.history(item.id) if isinstance(one, Knowledge)]
         if is_notice(source) or not (citing or source.id in self._named):
             return None
         changes = [one for one in self._entries_of(source.id) if one.after is not None and one.kind != WITHHELD]

@@ -95,6 +95,31 @@ def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Ass
     )
 
 
+def without_copies(found: Found, view: GraphView) -> Found:
+    """Leave out, of the first passages, those with nearly the same entities as a better one.
+
+    Otherwise the walk starts at the entities of each copy, and copies hand its mass to each other.
+    """
+    read = found[: limits.MAX_STATED_PASSAGES]
+    own = _occurrences(view.edges(view.of_passages(np.array([key for key, _ in read], np.int64))))
+    mentioned = own.tie == EdgeType.MENTION
+    entities: list[set[int]] = [set() for _ in read]
+    for at, entity in zip(own.source[mentioned].tolist(), own.target[mentioned].tolist(), strict=True):
+        entities[at].add(entity)
+    distinct_places: list[int] = []
+    for at, one in enumerate(entities):
+        if not any(_are_copies(one, entities[other]) for other in distinct_places):
+            distinct_places.append(at)
+    return [*(read[at] for at in distinct_places), *found[len(read) :]]
+
+
+def _are_copies(one: set[int], other: set[int]) -> bool:
+    common = len(one & other)
+    return common >= TUNING.graph.copied_entities and common >= TUNING.graph.copied_share * (
+        len(one) + len(other) - common
+    )
+
+
 def names_in(text: str) -> list[str]:
     """Return the entity keys that a text may name: all runs of up to `MAX_ENTITY_WORDS` of its first words."""
     words = entity_key(text).split()[:_NAMING_WORDS]

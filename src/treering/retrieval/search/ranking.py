@@ -13,7 +13,7 @@ from treering.core.filters import EVERYTHING, Filter, asked_texts
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound, Reach
 from treering.ports.search import GraphView, NamePart, Near, Scored, TextFound, TextRequest
 from treering.retrieval import limits
-from treering.retrieval.graph.association import Association, associate
+from treering.retrieval.graph.association import Association, Found, associate, without_copies
 from treering.retrieval.index.code_places import CODE, NO_PLACE
 from treering.retrieval.index.rounds import GraphRequest, ModelRequest, Steps
 from treering.retrieval.index.ties import is_turn
@@ -389,7 +389,9 @@ def _associate(question: Question, arms: Arms, kind: Route, candidates: Candidat
     if kind == "lookup" or reach.at is not None or reach.withdrawn or unrelated:
         return _FirstRanking(near, ranked, None, unrelated)
     view: GraphView = yield GraphRequest(reach)
-    seeds = [(hit.key, hit.score) for hit in ranked]
+    seeds: Found = [(hit.key, hit.score) for hit in ranked]
+    if form_of(candidates.known(hit.key for hit in ranked[: TUNING.question.first_hits]).values()) == "prose":
+        seeds = without_copies(seeds, view)
     return _FirstRanking(near, ranked, associate(question.text, question.terms, seeds, view), unrelated)
 
 

@@ -1,13 +1,26 @@
-"""The authors of objects that other copies of a space recorded."""
+"""The authors of entries: an agent, or the person of another copy of the space."""
 
 from functools import cached_property
 
+from treering.core.objects import Knowledge
 from treering.core.writing.journal import MERGE
 from treering.ports.ledger import Ledger
 from treering.verbs.scoped_ledger import whole
 
 AGENT_OF = "coding agent of "
 """What precedes the name of the user in the name of the author of a stored session."""
+
+_BY_AGENT = "by an agent"
+_BELIEVED = ("active", "contested")
+
+
+def agent_note(item: Knowledge) -> str:
+    """Return the mark of a believed entry that an agent recorded and no person confirmed; empty for others.
+
+    An agent may record a statement with evidence, and confirm it, without a person. The channel of an entry is the
+    channel of its first event until a person confirms the entry or another channel changes its words.
+    """
+    return _BY_AGENT if item.origin_channel == "agent" and item.status in _BELIEVED else ""
 
 
 class Authorship:

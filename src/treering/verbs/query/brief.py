@@ -25,6 +25,7 @@ from treering.verbs.denials import contradicting
 from treering.verbs.envelope import READS, Call, Mode, Nothing, Value
 from treering.verbs.evidence.cited import first_places, lost_places
 from treering.verbs.feedback import uses
+from treering.verbs.query.authorship import agent_note
 from treering.verbs.query.branch_edits import EDITED, edited_on_branch, reason_of
 from treering.verbs.query.branch_work import EVERYWHERE, BranchWork, branch_work, scope_of
 from treering.verbs.query.contested import ContestedLines, contradictions
@@ -320,21 +321,14 @@ def _section(
     return BriefSection(name=name, entries=entries, total=len(items))
 
 
-_OF_AGENT = "by an agent"
-"""An agent may record a statement with evidence, and confirm it, without a person."""
-
-
 def _with_doubt(item: Knowledge | WorkItem, reasons: Mapping[str, str]) -> str:
     doubt = reasons.get(item.id) or ("contested" if item.status == "contested" else "")
     if isinstance(item, WorkItem):
         return statement_of(item, doubt)
-    if not doubt and item.origin_channel == "agent":
-        doubt = _OF_AGENT
-    if not doubt:
-        return statement_of(item)
     reason = reason_of(item) if doubt.startswith(EDITED) else ""
     why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if reason else ""
-    return f"{with_note(statement_of(item), doubt)}{why}"
+    note = ", ".join(filter(None, (doubt, agent_note(item))))
+    return f"{with_note(statement_of(item), note)}{why}"
 
 
 def _stated(ledger: Ledger, items: Sequence[Knowledge], held: Sequence[Knowledge], altered: Altered) -> BriefSection:

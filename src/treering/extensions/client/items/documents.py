@@ -37,6 +37,8 @@ UNKNOWN_AGENT = "unknown"
 """The agent type of memories that a model stored without a profile."""
 USER = "user_id"
 TYPE = "memory_type"
+ROLE = "role"
+"""The metadata key of the role of a message, such as `user` or `assistant`."""
 
 _DEEPEST = 20
 _QUOTED = 200

@@ -23,6 +23,7 @@ from treering.extensions.client.items.documents import (
     AGENT,
     CONTEXT,
     PREFIX,
+    ROLE,
     SESSION,
     TYPE,
     UNKNOWN_AGENT,
@@ -38,6 +39,7 @@ from treering.extensions.client.items.owner_statements import (
     stated_in,
     topics_of,
 )
+from treering.extensions.statements.conversations import MACHINES
 from treering.extensions.statements.saved_links import rules_digest
 from treering.extensions.statements.statement import Statement
 from treering.ports.ledger import ObjectRequest
@@ -60,6 +62,10 @@ _MAX_STATEMENTS = 2_000
 """Memories of an owner whose statements stay in memory."""
 _BATCH = 500
 _OF_MACHINES = frozenset({"execution_trace", "tool_execution", "tool_result", "failure_analysis"})
+_MODEL = "assistant"
+"""The speaker of messages of models."""
+_FORMAT = 2
+"""The version of saved results."""
 _TOPIC_BYTES = 4
 _FILE_CHARS = 2
 
@@ -98,6 +104,7 @@ class SavedMemory(NamedTuple):
     context: str = ""
     topics: tuple[tuple[str, ...], ...] = ()
     retired: tuple[tuple[tuple[str, str, int, str, str, int, bool], ...], ...] = ()
+    by_model: bool = False
 
 
 _SAVED = TypeAdapter(dict[str, SavedMemory])
@@ -177,7 +184,7 @@ class _OwnerMemories:
         return _Member(
             parts,
             str(source.metadata.get(CONTEXT) or ""),
-            ComparedMemory(source.captured_at, topics, ((),) * len(topics)),
+            ComparedMemory(source.captured_at, topics, ((),) * len(topics), _is_by_model(source)),
         )
 
     def _stated(self, source: Source) -> Sequence[Statement]:
@@ -189,9 +196,8 @@ class _OwnerMemories:
             and source.metadata.get(TYPE) not in _OF_MACHINES
             and len(text) <= MAX_STATED_CHARS
         )
-        return (
-            stated_in(self.owner.speaker, text, self.engine.time_zone.local(source.captured_at)) if is_compared else ()
-        )
+        speaker = _MODEL if _is_by_model(source) else self.owner.speaker
+        return stated_in(speaker, text, self.engine.time_zone.local(source.captured_at)) if is_compared else ()
 
     def _read(self, ids: Collection[str]) -> Mapping[str, Sequence[Statement]]:
         missing = [one for one in ids if one not in self._texts]
@@ -328,6 +334,11 @@ def _is_memory(source: Source) -> bool:
     return source.origin.startswith(PREFIX)
 
 
+def _is_by_model(source: Source) -> bool:
+    """Return whether a memory is a message of a model, and not of its owner."""
+    return str(source.metadata.get(ROLE) or "").casefold() in MACHINES
+
+
 def _is_current(source: Source) -> bool:
     return source.status == "active" and _is_memory(source)
 
@@ -353,7 +364,8 @@ def _loaded(saved: SavedMemory) -> _Member:
         )
         for of_one in saved.retired
     )
-    return _Member(saved.parts, saved.context, ComparedMemory(parse_time(saved.at), saved.topics, retired))
+    compared = ComparedMemory(parse_time(saved.at), saved.topics, retired, saved.by_model)
+    return _Member(saved.parts, saved.context, compared)
 
 
 def _saved(member: _Member, memory: ComparedMemory | None) -> SavedMemory:
@@ -362,7 +374,7 @@ def _saved(member: _Member, memory: ComparedMemory | None) -> SavedMemory:
     retired = tuple(
         tuple((*_plain(one.target), *_plain(one.source), one.repeats) for one in of_one) for of_one in memory.retired
     )
-    return SavedMemory(member.parts, render_time(memory.at), member.context, memory.topics, retired)
+    return SavedMemory(member.parts, render_time(memory.at), member.context, memory.topics, retired, memory.by_model)
 
 
 def _plain(ref: StatementRef) -> tuple[str, str, int]:
@@ -372,7 +384,7 @@ def _plain(ref: StatementRef) -> tuple[str, str, int]:
 def _read_saved(ready: ReadyValues | None, owner: MemoryOwner) -> Mapping[str, SavedMemory]:
     value = _in_file(ready, owner).get(_name(owner))
     try:
-        return _SAVED.validate_python(value[1]) if value and value[0] == rules_digest() else {}
+        return _SAVED.validate_python(value[1]) if value and value[0] == _version() else {}
     except (ValidationError, IndexError, TypeError, KeyError):  # of another version
         return {}
 
@@ -380,8 +392,12 @@ def _read_saved(ready: ReadyValues | None, owner: MemoryOwner) -> Mapping[str, S
 def _write_saved(ready: ReadyValues | None, owner: MemoryOwner, saved: Mapping[str, SavedMemory]) -> None:
     """Save the results of an owner. If two processes write at once, one may lose its own."""
     if ready is not None:
-        value = [rules_digest(), {identity: [*one] for identity, one in saved.items()}]
+        value = [_version(), {identity: [*one] for identity, one in saved.items()}]
         ready.write(_file(owner), _in_file(ready, owner) | {_name(owner): value})
+
+
+def _version() -> str:
+    return f"{rules_digest()} {_FORMAT}"
 
 
 def _in_file(ready: ReadyValues | None, owner: MemoryOwner) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The statements of one owner's memories, and which of them later ones retired.
 
 The result depends on the memories alone, not on the order in which they were added: a statement is compared with those
-before it that share a topic, and with the last ones.
+before it that share a topic, and with the last ones. A model's statement retires no statement of a person.
 """
 
 from bisect import bisect_left, insort
@@ -48,6 +48,8 @@ class ComparedMemory:
     topics: tuple[Topics, ...]
     retired: tuple[tuple[Retirement, ...], ...] = ()
     """For each statement, the statements that it retired, sometimes itself."""
+    by_model: bool = False
+    """Whether it is a message of a model."""
 
 
 def stated_in(speaker: str, text: str, at: datetime) -> tuple[Statement, ...]:
@@ -219,9 +221,25 @@ class OwnerStatements:
         self._retired.update({one.target: (ref, one) for one in retired})
         return overtaken
 
+    def _is_by_model(self, ref: StatementRef) -> bool:
+        return self._memories[ref.memory].by_model
+
     def _compared(self, ref: StatementRef) -> tuple[Retirement, ...]:
-        """Return the statements that a statement retires, as if no others existed than its candidates."""
-        refs = [*self._before(ref), ref]
+        """Return the statements that a statement retires, as if no others existed than its candidates.
+
+        Statements of people and of models are candidates apart, so that a model's words hide no person's.
+        """
+        self.comparisons += 1
+        before = self._before(ref)
+        of_models = [one for one in before if self._is_by_model(one)]
+        if self._is_by_model(ref):
+            return self._compared_with(of_models, ref)
+        retired = self._compared_with([one for one in before if one not in of_models], ref)
+        corrected = self._compared_with(of_models, ref) if of_models else ()
+        return (*retired, *(one for one in corrected if one.target != ref))
+
+    def _compared_with(self, candidates: Sequence[StatementRef], ref: StatementRef) -> tuple[Retirement, ...]:
+        refs = [*candidates, ref]
         memories = list(dict.fromkeys(one.memory for one in refs))
         stated = self._read(memories)
         numbers = {identity: number for number, identity in enumerate(memories)}
@@ -234,7 +252,6 @@ class OwnerStatements:
         new = statements.pop((numbers[ref.memory], ref.number), None)
         if new is None:
             return ()
-        self.comparisons += 1
         earlier = list(statements.values())
         recent = [one for one in earlier if one.message == new.message]
         relations = relations_of(Comparison(new, [one for one in earlier if one.is_stated], recent, len(earlier)))
