@@ -267,7 +267,13 @@ def render_erasure(receipt: "ErasureReceipt", ledger: Ledger) -> Iterator[Indent
         result = "nothing left" if not probe.found else f"{probe.found} FOUND"
         yield line((f"{probe.name}: {result}", "red" if probe.found else ""), indent=2)
     yield from render_drift(ledger, receipt.staled, ())
-    for head in ledger.heads(receipt.repeated_in).values():
+    for head in ledger.heads(receipt.edited).values():
+        erase = f". To erase them, too: treering erase {head.id}"
+        yield line(("Lines that a person added stay in: ", "yellow"), label(head.title), erase)
+    if receipt.lost_edits:
+        lost = counted_things(receipt.lost_edits, "line")
+        yield line(("Lost", "bold"), f": {lost} that a person added to a state document, because of erased words.")
+    for head in ledger.heads([one for one in receipt.repeated_in if one not in receipt.edited]).values():
         erase = f". Erase it, too: treering erase {head.id}"
         yield line(("The same words are also in: ", "yellow"), label(head.title), erase)
     if receipt.remaining:

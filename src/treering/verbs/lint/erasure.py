@@ -1,6 +1,6 @@
 """Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
+from treering.core.policy import check_gate, check_trust
 from treering.core.writing.draft import Erased
 from treering.core.writing.made_from import made_from
 from treering.ports.passages import Reach
@@ -58,11 +59,33 @@ class ErasureReceipt(Value):
 
     It is overwritten by the next erasure, by the next opening of the space, or by `lint repair` with `apply`.
     """
+    edited: tuple[str, ...] = ()
+    """State documents of erased discussions: they contain only the lines that a person added."""
+    lost_edits: int = 0
+    """The number of lines that a person added and that were erased because they repeat erased messages."""
 
     @property
     def clean(self) -> bool:
         """Whether the probes ran and found nothing."""
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
+
+
+IsMeant = Callable[[Segment], bool]
+"""Returns whether a segment of an erased source is to be remembered as erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedEdits:
+    """The texts made from an erased conversation, which are erased, too, and the version with a person's lines."""
+
+    erased: tuple[str, ...] = ()
+    written: str = ""
+    lost: int = 0
+    """The number of lines that a person wrote and that are not in this version."""
+
+
+SaveEdits = Callable[[Engine, Sequence[Object], IsMeant | None], Iterable[SavedEdits]]
+"""Called with the objects to erase: writes the edits by people again that are in texts made from them."""
 
 
 class EraseInput(Value):
@@ -72,12 +95,11 @@ class EraseInput(Value):
     ids: tuple[str, ...] = Field(description="Ids of the objects.", json_schema_extra={"minItems": 1})
 
 
-def erase(
-    engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] | None = None
-) -> ErasureReceipt:
+def erase(engine: Engine, identities: Sequence[str], *, reason: str, is_meant: IsMeant | None = None) -> ErasureReceipt:
     """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
-    Knowledge that rules or a model made from them alone is erased, too (`core.writing.made_from`).
+    Knowledge that rules or a model made from them alone is erased, too (`core.writing.made_from`), and of the texts
+    made from a conversation that a person edited, all but the person's own lines.
 
     `is_meant`: the segments of sources to remember as erased; the others are stored in another source, with the same
     origin, which is therefore no repetition, nor a copy out of reach. By default, all segments. Raises
@@ -87,6 +109,10 @@ def erase(
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
         raise InvalidInput("No object ids to erase were given.", hint="Give object ids, such as src:01k….")
+    check_may_erase(engine, named)
+    edits = [one for save in brought("save_edits") for one in save(engine, named, is_meant)]
+    texts = (identity for one in edits for identity in one.erased)
+    named = [engine.ledger.get(identity) for identity in dict.fromkeys([*identities, *texts])]
     named += made_from(named, engine.ledger.dependents, engine.ledger.get)
     patch = _patch_erasing(engine, named, reason)
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
@@ -129,7 +155,16 @@ def erase(
             *([unmarked] if unmarked else []),
         ),
         remaining=remaining,
+        edited=tuple(one.written for one in edits if one.written),
+        lost_edits=sum(one.lost for one in edits),
     )
+
+
+def check_may_erase(engine: Engine, items: Sequence[Object]) -> None:
+    """Raise `Denied` if the author may not erase objects, or not without a review."""
+    patch, policy = _patch_erasing(engine, items, ""), engine.ledger.policy
+    check_trust(patch, policy)
+    check_gate(patch, policy)
 
 
 def _patch_erasing(engine: Engine, items: Sequence[Object], reason: str) -> Patch:
@@ -137,7 +172,7 @@ def _patch_erasing(engine: Engine, items: Sequence[Object], reason: str) -> Patc
     return new_patch(engine, erasing, author=engine.author, reason=reason).value
 
 
-def _with_segments(source: Source, is_meant: Callable[[Segment], bool] | None) -> Source:
+def _with_segments(source: Source, is_meant: IsMeant | None) -> Source:
     return source.model_copy(update={"segments": tuple(filter(is_meant, source.segments))})
 
 
