@@ -171,6 +171,8 @@ class Extension:
     """A function called with an engine after content was erased, which drops its copies in memory."""
     erase_turns: str = ""
     """A function that erases turns of the extension's conversations (`verbs.lint.erasure.EraseTurns`)."""
+    save_edits: str = ""
+    """A function that preserves people's edits of texts made from objects to erase (`verbs.lint.erasure.SaveEdits`)."""
     own_files: str = ""
     """Recognizes files that the extension wrote itself (`ports.adapter.OwnFiles`), which are not evidence."""
     help: str = ""

@@ -1306,10 +1306,27 @@ def test_commands_outside_git_hint_at_a_repository(folder, capsys, command):
     assert "Run this in a git repository" in capsys.readouterr().err
 
 
-def test_disconnect_names_the_git_hooks_that_remain(folder, capsys):
+def test_disconnect_removes_its_own_lines_from_git_hooks(folder, capsys):
     subprocess.run(["git", "init", "-q", "."], check=True)
+    foreign = folder / ".git" / "hooks" / "post-commit"
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.write_text("#!/bin/sh\necho mine\n")
     assert run(["hook", "install"]) == 0
     assert run(["connect", "claude-code"]) == 0
     capsys.readouterr()
     assert run(["disconnect", "claude-code"]) == 0
-    assert "treering hook uninstall" in capsys.readouterr().out
+    assert "post-commit: removed Treering's lines" in capsys.readouterr().out
+    assert foreign.read_text() == "#!/bin/sh\necho mine\n"
+    assert [file.name for file in foreign.parent.iterdir() if b"treering" in file.read_bytes()] == []
+
+
+def test_disconnect_leaves_git_hooks_to_another_client(folder, capsys):
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    for command in (["hook", "install"], ["connect", "claude-code"], ["connect", "cursor"]):
+        assert run(command) == 0
+    capsys.readouterr()
+    assert run(["disconnect", "claude-code"]) == 0
+    out = capsys.readouterr().out
+    assert "because cursor still uses this space. To remove them: treering hook uninstall" in out
+    assert run(["disconnect", "cursor"]) == 0
+    assert not (folder / ".git" / "hooks" / "post-commit").exists()

@@ -223,6 +223,26 @@ def test_erasing_asks_first_and_cannot_ask_a_pipe(stage: Stage) -> None:
     assert stage.json("query", "--mode", "page", source)["title"]
 
 
+def test_erasing_a_scope_lists_its_contents_before_it_asks(stage: Stage) -> None:
+    stage.done("add", "-", "--origin", "note:a", "--scope", "/users/ada", stdin="Ada's number is 555-0100.")
+    stage.done("task", "Call Ada", "--scope", "/users/ada/tasks")
+    stage.done("add", "-", "--origin", "note:b", "--scope", "/users/ben", stdin="Ben's number is 555-0200.")
+    told = stage.run("erase", "--scope", "/users/ada")
+    assert told.code == 2
+    contents = "all of /users/ada (1 source, 1 work item), including /users/ada/tasks"
+    assert f"Erasing {contents} asks for confirmation" in told.err
+    out = stage.done("erase", "--scope", "/users/ada", "--yes").out
+    assert "objects of the scope: nothing left" in out
+    assert "555-0100" not in stage.done("search", "number", "--scope", "/users/ada").out
+    assert "555-0200" in stage.done("search", "number", "--scope", "/users/ben").out
+
+
+@pytest.mark.parametrize("given", [(), ("src:01k00000000000000000000000", "--scope", "/users/ada")])
+def test_erase_takes_objects_or_a_scope(stage: Stage, given: tuple[str, ...]) -> None:
+    told = stage.run("erase", *given, "--yes")
+    assert (told.code, "Give either the objects to erase, or --scope." in told.err) == (2, True)
+
+
 def test_the_bare_group_shows_its_commands(stage: Stage) -> None:
     told = stage.run("review")
     assert "reject" in told.out + told.err

@@ -1,7 +1,8 @@
 """Canonical forms: ids, times, and JSON values as bytes, so that equal values have equal hashes."""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from operator import is_
@@ -30,6 +31,7 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _BODY = 26
 _OBJECTS = frozenset({"source", "node", "knowledge", "activity", "work_item"})
 _KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
+_OBJECT_IDS = re.compile(f"(?:{'|'.join(PREFIXES[kind] for kind in sorted(_OBJECTS))}):[{_ALPHABET}]{{{_BODY}}}")
 _UTC_OFFSET = -len("+00:00")
 _KEY_CHARS = 20
 """Characters of a message's hash."""
@@ -75,6 +77,11 @@ def is_object(text: str) -> bool:
     """Return whether a text has the form of an object id: of a source, a node, and so on."""
     prefix, _, body = text.partition(":")
     return _KINDS.get(prefix) in _OBJECTS and len(body) == _BODY and set(body) <= set(_ALPHABET)
+
+
+def ids_in(text: str) -> Sequence[str]:
+    """Return the object ids in a text."""
+    return _OBJECT_IDS.findall(text)
 
 
 def is_node(identity: str) -> bool:

@@ -78,6 +78,10 @@ _NAMES = ("path", "scope")
 Scope = Annotated[str, AfterValidator(_validate)]
 
 
+BELOW_ROOT = r"(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?"
+"""The pattern of a scope below the root in JSON schemas, with fewer parts than are allowed."""
+
+
 def scope_schema(**text: Any) -> dict[str, Any]:
     """Return the JSON schema of a scope in a call; `text` adds to the schema of its path."""
     path = {"type": "string", **text}

@@ -407,10 +407,15 @@ def switch_on(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
 def erase_feedback(call: Call, _given: Nothing, _options: Nothing) -> FeedbackStatus:
     """Erase the feedback of a scope and of those below it."""
     jobs = _jobs(call)
-    for scope in scopes_with_feedback(jobs):
-        if is_within(scope, call.scope):
-            jobs.save(f"feedback:{scope}", _Row(off=_is_off(jobs, scope)).model_dump(mode="json"))
+    erase_below(jobs, call.scope)
     return _status_of(call, _row(jobs, call.scope))
+
+
+def erase_below(jobs: JobLog, ancestor: str) -> None:
+    """Erase the feedback of a scope and of those below it, but not whether it is switched off."""
+    for scope in scopes_with_feedback(jobs):
+        if is_within(scope, ancestor):
+            jobs.save(f"feedback:{scope}", _Row(off=_is_off(jobs, scope)).model_dump(mode="json"))
 
 
 def _is_off(jobs: JobLog, scope: str) -> bool:

@@ -5,15 +5,17 @@ import pytest
 from recollection_parts import BEGAN
 
 from space_parts import open_space
-from treering.core.errors import InvalidInput
+from treering.core.errors import Denied, InvalidInput
 from treering.extensions.discussions.memory import DiscussionMemory
 from treering.extensions.discussions.operations import STATE
 from treering.extensions.discussions.search import DiscussionSearch
 from treering.extensions.statements import conversations, likeness
 from treering.extensions.statements.conversations import conversation_at, forget
 from treering.extensions.statements.statement import Statement
+from treering.ports.ledger import Selection
 from treering.retrieval.search.question import asks_about_past
 from treering.verbs.ingest.turns import Message
+from treering.verbs.lint import erasure
 from treering.verbs.replaced_turns import ReplacingTurn
 
 DENTIST = ("dentist on thursday at 3", "what a week", "the dentist can only do friday 11 now")
@@ -87,6 +89,77 @@ def test_erasing_a_message_keeps_edits_without_its_words(open_space, position):
         assert dentist not in state
         discussion.update()
     assert state.index("## ") < state.index("Niels")
+
+
+@pytest.fixture
+def edited(open_space):
+    """A space of a person, and a discussion whose state document has lines by hand below lines by rules."""
+    space = open_space(":memory:", channel="user", actor="ada")
+    discussion = opened(space)
+    tell(
+        discussion,
+        "My cat is Bohr",
+        "My phone number is 0470 55 12 98",
+        *(f"My plank {at} is larch" for at in range(9)),
+    )
+    discussion.update()
+    discussion.edit_state(f"{discussion.state()}\n- The boat is insured until spring\n- Ring 0470 on Fridays please")
+    discussion.edit_state(f"{discussion.state()}\n- Ada: phone number 0470\n- The cat sleeps")
+    tell(discussion, *(f"My oar {at} is ash" for at in range(9)), start=11)
+    discussion.update()
+    return space, discussion
+
+
+def sources_of(discussion):
+    return sorted({message.source_id for message in discussion.messages()})
+
+
+def texts_in(space):
+    return [str(one) for one in space.engine.ledger.select(Selection(descend=True))]
+
+
+def test_erasing_a_conversation_leaves_only_lines_by_hand_with_other_words(edited):
+    space, discussion = edited
+    receipt = space.erase(sources_of(discussion), "asked")
+    assert receipt.clean
+    assert receipt.edited == (discussion.current_state().id,)
+    assert (receipt.lost_edits, discussion.state()) == (3, "- The boat is insured until spring")
+    left = texts_in(space)
+    assert not [text for text in left for word in ("Bohr", "0470", "plank", "oar") if word in text]
+    assert any("insured" in text for text in left)
+
+
+def test_erasing_a_conversation_and_its_state_document_leaves_nothing(edited):
+    space, discussion = edited
+    receipt = space.erase([*sources_of(discussion), discussion.current_state().id], "asked")
+    assert (receipt.edited, receipt.lost_edits, discussion.state()) == ((), 0, "")
+    assert texts_in(space) == []
+
+
+def test_erasing_one_block_keeps_the_lines_that_rules_read_from_the_others(edited):
+    space, discussion = edited
+    first, *_ = (message.source_id for message in discussion.messages())
+    assert space.erase([first], "asked").clean
+    state = discussion.state()
+    assert ("Bohr" in state, "plank 8" in state, "insured until spring" in state) == (False, True, True)
+
+
+def test_who_may_not_erase_changes_no_state_document(edited):
+    space, discussion = edited
+    before = texts_in(space)
+    agent = space.with_actor("bot", channel="agent")
+    with pytest.raises(Denied):
+        erasure.erase(agent.engine, sources_of(discussion), reason="")
+    assert texts_in(space) == before
+
+
+def test_document_written_by_hand_again_after_an_erasure_is_current(edited):
+    space, discussion = edited
+    space.erase(sources_of(discussion), "asked")
+    discussion.edit_state(f"{discussion.state()}\n- The mast is new")
+    tell(discussion, "My mast is of spruce", *(f"ok {at}" for at in range(9)))
+    discussion.update()
+    assert all(words in discussion.state() for words in ("insured", "The mast is new", "spruce"))
 
 
 def test_context_shows_messages_instead_of_extracts(space):

@@ -439,3 +439,18 @@ def test_notice_with_text_is_refused(people):
     assert problem_of_notice(notice) == ""
     assert problem_of_notice(notice.model_copy(update={"segments": source.segments}))
     assert problem_of_notice(source)
+
+
+def test_sessions_of_a_merged_file_are_not_sent_on(people, remote, tmp_path):
+    anna, ben = people
+    anna.store_session()
+    ben.open().close()
+    treering.merge(f"sqlite:{ben.file}", f"sqlite:{anna.file}")
+    with ben.open() as space:
+        assert conversations(space)
+    ben.sync()
+    third = Person("carl", tmp_path / "carl", remote, ben.patch)
+    third.folder.mkdir()
+    third.sync()
+    with third.open() as space:
+        assert conversations(space) == []

@@ -75,6 +75,15 @@ def test_erasing_documents_of_a_project_needs_the_right_to_erase(server):
     assert (refused.status_code, refused.json()["details"]["not_granted"]) == (403, ["destroys", "needs_person"])
 
 
+def test_a_key_for_a_scope_erases_no_scope(server):
+    boss, key = server.key("admin", channel="user"), server.key("admin", scope="/team", channel="user")
+    server.verb(boss, "crystallize", mode="work_item", scope="/team", input={"title": "Fix"})
+    for scope in ("/team", "/other"):
+        refused = server.ask(key, "POST", "/v1/erase", json={"input": {"scope": scope}})
+        assert refused.status_code == 403, refused.text
+    assert server.ask(boss, "POST", "/v1/erase", json={"input": {"scope": "/team"}}).status_code == 200
+
+
 def test_a_review_with_a_key_is_decided_in_its_name(server):
     key = server.key("review", name="grace", channel="user")
     answer = server.ask(key, "POST", "/v1/revert", json={"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}})

@@ -124,11 +124,25 @@ def test_oversized_body_is_refused_with_or_without_a_length(tmp_path, times):
     body = json.dumps({"docs": ["x" * 100_000 * times]}).encode()
     with running(tmp_path, bounds=Bounds(max_body_bytes=100_000)) as client:
         told = client.post("/api/projects/acme/memory/index", content=body, headers=JSON)
-        if times < 4:  # of a longer body the rest is not waited for
-            chunked = client.post("/api/projects/acme/memory/index", content=iter([body]), headers=JSON)
-            assert refused(chunked, 413, "too_large") == told.json()
+        chunked = client.post("/api/projects/acme/memory/index", content=iter([body]), headers=JSON)
+        assert refused(chunked, 413, "too_large") == told.json()
 
     assert refused(told, 413, "too_large")["details"] == {"max_bytes": 100_000}
+
+
+@pytest.mark.parametrize(
+    ("length", "begun"),
+    [("Content-Length: 200000000", b""), ("Transfer-Encoding: chunked", b"186a1\r\n" + b" " * 100_001)],
+    ids=["declared", "chunked"],
+)
+def test_oversized_body_is_refused_before_the_rest_arrives(tmp_path, length, begun):
+    bounds = Bounds(max_body_bytes=100_000, body_seconds=600.0)
+    with running(tmp_path, bounds=bounds) as client:
+        host, port = client.base_url.host, client.base_url.port
+        with socket.create_connection((host, port), timeout=60) as connection:
+            head = f"POST /v1/wiki/query HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{length}\r\n\r\n"
+            connection.sendall(head.encode() + begun)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_path_there_is_not_is_reported_with_the_nearest(standing):

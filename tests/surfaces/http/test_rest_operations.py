@@ -101,6 +101,19 @@ def test_erasing_is_offered_where_it_is_allowed_and_proves_itself(serve):
         assert offered(client) == {*LOOKING, *DECIDING, "erase"}
 
 
+def test_everything_in_a_scope_is_erased(serve):
+    with serve("erase") as client:
+        for scope in ("/users/ada", "/users/ben"):
+            work = {"mode": "work_item", "scope": scope, "input": {"title": "Call"}}
+            assert client.post("/v1/wiki/crystallize", json=work).status_code == 200
+        patches = [{"input": {"patch_id": one["id"]}} for one in client.post("/v1/review/list", json={}).json()]
+        assert all(client.post("/v1/review/apply", json=patch).status_code == 200 for patch in patches)
+        erased = client.post("/v1/erase", json={"input": {"scope": "/users/ada"}})
+        assert (erased.status_code, len(erased.json()["ids"])) == (200, 1)
+        assert client.post("/v1/erase", json={"input": {"scope": "/users/ada"}}).status_code == 404
+        assert client.post("/v1/erase", json={"input": {"scope": "/users/ben"}}).status_code == 200
+
+
 def test_a_wrong_field_is_named(serve):
     with serve("review") as client:
         answer = client.post("/v1/review/apply", json={"input": {"patch": "patch:x"}})

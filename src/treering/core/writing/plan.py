@@ -4,7 +4,7 @@
 it returns, so ledgers differ only in technology.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -73,8 +73,9 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope, hidden=hidden)
     results: list[OperationResult] = []
     applied: list[RecordedOperation] = []
+    erased = {one.id for one in patch.operations if isinstance(one, Erase)}
     for operation in patch.operations:
-        results.append(_apply(operation, patch, draft))
+        results.append(_apply(operation, patch, draft, erased))
         applied.append(recorded(operation, results[-1], draft))
     planned = _finish(draft, results)
     return replace(planned, operations=tuple(applied)) if planned.writes else planned
@@ -117,7 +118,7 @@ def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
     return Plan(tuple(draft.writes), current, tuple(dict.fromkeys(staled)), tuple(dict.fromkeys(contested)))
 
 
-def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
+def _apply(operation: Operation, patch: Patch, draft: Draft, erased: Set[str]) -> OperationResult:
     match operation:
         case Create(object=item):
             return create(item.model_copy(update={"origin_channel": patch.source.channel}), draft)
@@ -138,7 +139,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
         case MoveScope():
             return move(operation, draft)
         case Erase():
-            return erase(operation, draft, named={one.id for one in patch.operations if isinstance(one, Erase)})
+            return erase(operation, draft, named=erased)
 
 
 def objects_of(record: PatchRecord) -> list[str]:

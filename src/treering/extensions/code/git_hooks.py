@@ -79,6 +79,13 @@ def are_installed(place: Path) -> bool:
     return False
 
 
+def remove_own(place: Path) -> list[GitHook]:
+    """Remove the hooks as `remove_hooks` does; none without a repository, and none if one cannot be changed."""
+    with suppress(TreeringError, OSError):
+        return remove_hooks(place)
+    return []
+
+
 def sharing_notes(remote: str) -> tuple[str, ...]:
     """Return sentences that explain sharing over `remote`."""
     return (

@@ -116,17 +116,27 @@ def disconnect(client: Client, of_user: OfUser = False, as_json: AsJson = False)
     """Remove Treering from a client's configuration.
 
     Restores a file that was not changed since. From a changed file, removes only
-    the parts that `connect` added.
+    the parts that `connect` added. With the last client of a folder, removes
+    Treering's lines from the git hooks of its repository, too.
     """
     agent, settings = connecting.client_named(client), Settings.read()
-    undone = _records(settings).undo(agent.name, None if of_user else settings.folder.resolve())
-    facts = {"client": agent.name, "files": {str(one.file): one.how for one in undone}}
+    records, folder = _records(settings), settings.folder.resolve()
+    undone = records.undo(agent.name, None if of_user else folder)
+    others = [] if of_user else records.clients_in(folder)
+    hooks = [] if of_user or others else git_hooks.remove_own(folder)
+    facts = {
+        "client": agent.name,
+        "files": {str(one.file): one.how for one in undone},
+        "git_hooks": [str(one.file) for one in hooks],
+    }
     lines = [
         line(f"{agent.title} is no longer connected."),
         *(line(f"{one.file}: {one.how}", indent=2) for one in undone),
     ]
-    if not of_user and git_hooks.are_installed(settings.folder):
-        lines.append(line("The git hooks of this repository remain. To remove them: treering hook uninstall"))
+    lines += [line(f"{one.file}: removed Treering's lines", indent=2) for one in hooks]
+    if not of_user and git_hooks.are_installed(folder):
+        reason = f", because {' and '.join(others)} still uses this space" if others else ""
+        lines.append(line(f"The git hooks of this repository remain{reason}. To remove them: treering hook uninstall"))
     answer(Access(as_json=as_json), facts, lines)
 
 

@@ -360,6 +360,10 @@ class ConnectionRecords:
         self._file(client, folder).unlink()
         return undone
 
+    def clients_in(self, folder: Path) -> list[str]:
+        """Return the clients that are connected in a folder, or for all folders of the user."""
+        return [name for name in CLIENTS if any(self._file(name, place).is_file() for place in (folder, None))]
+
     def _file(self, client: str, folder: Path | None) -> Path:
         place = sha256(str(folder or "").encode()).hexdigest()[:16]
         return self._folder / f"{client}-{place}.json"

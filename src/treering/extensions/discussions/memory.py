@@ -19,7 +19,6 @@ from treering.extensions.discussions.restoring import Imported, import_discussio
 from treering.extensions.discussions.search import DiscussionHits, DiscussionSearch, search
 from treering.extensions.discussions.stateless import StatelessDiscussion
 from treering.extensions.discussions.summaries.keepers import SummaryKeeper
-from treering.extensions.discussions.summaries.kept_edits import keep_edits
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.summaries.state import edit_state, projection, state_text
 from treering.extensions.discussions.summaries.versions import Memories, Version, Versions
@@ -105,7 +104,7 @@ class Discussion:
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Delete messages, and everything derived from them, but no edits of the state document with other words."""
         check_items(positions, int, name="positions", expected="a list of positions", hint="Give such as [0, 3].")
-        return self.log.delete(positions, erase=erase, keep=keep_edits)
+        return self.log.delete(positions, erase=erase)
 
     def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due, and update the summary and the state document."""

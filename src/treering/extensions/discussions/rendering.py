@@ -159,9 +159,6 @@ def render_deleted(deleted: DeletedMessages, ledger: Ledger) -> Iterator[Indente
     if deleted.receipt:
         yield line("Its versions are erased, those of messages indexed with it, and memories made of them:")
         yield from render_erasure(deleted.receipt, ledger)
-    if deleted.lost_edits:
-        lost = counted_things(deleted.lost_edits, "line")
-        yield line(("Lost", "bold"), f": {lost} that you added to the state document, because of erased words.")
 
 
 def _each(label: str, style: str, texts: Iterable[str]) -> Iterator[IndentedLine]:

@@ -34,9 +34,6 @@ from treering.extensions.server.web.view import respond_alone
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _MINUTE = 60.0
 _FORGET_FROM = 1_024
-_READ_ON = 4
-"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
-before it listens would else see a broken connection in place of the answer."""
 
 
 def is_loopback(host: str) -> bool:
@@ -109,6 +106,8 @@ class RequestGuard:
         most = allowed.max_upload_bytes if streamed else allowed.max_body_bytes
         incoming = IncomingBody(receive, self._bodies, max_bytes=most, arrived=place.take, in_memory=not streamed)
         try:
+            if int(Headers(scope=scope).get("content-length", 0)) > most:
+                raise _too_large(most)
             if scope["method"] in _WITHOUT_BODY:
                 place.take()
             await self._app(scope, incoming.receive, send)
@@ -288,13 +287,15 @@ class IncomingBody:
         self._kept = 0
 
     async def receive(self) -> Message:
-        """Wait for the next message. Raises `Refusal` for a body that takes too long (408) or is too large (413)."""
+        """Wait for the next message. Raises `Refusal` for a body that takes too long (408) or is too large (413).
+
+        The connection then drops the rest of the body, so that a client that sends everything before it reads the
+        answer finds the answer.
+        """
         if self._complete:
             return await self._receive()
         message = await self._next()
-        while self._is_too_large and message.get("more_body", False) and self._seen <= self._max_bytes * _READ_ON:
-            message = await self._next()
-        if self._is_too_large:
+        if self._seen > self._max_bytes:
             self._finish()
             raise _too_large(self._max_bytes)
         if message["type"] != "http.request":
@@ -312,10 +313,6 @@ class IncomingBody:
     def close(self) -> None:
         """Forget the request: it is answered."""
         self._finish()
-
-    @property
-    def _is_too_large(self) -> bool:
-        return self._seen > self._max_bytes
 
     async def _next(self) -> Message:
         bounds = self._bodies.bounds

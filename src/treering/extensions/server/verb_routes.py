@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal, cast
 
 from fastapi import Request, Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, ValidationError, WithJsonSchema, create_model
 from pydantic_core import CoreSchema
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from treering.core.errors import TreeringError
-from treering.core.scope import ROOT, ScopeGiven, scope_schema
+from treering.core.scope import BELOW_ROOT, ROOT, ScopeGiven, scope_schema
 from treering.extensions.mcp.dispatcher import ToolAnswer, answer_call, error_answer
 from treering.extensions.mcp.server import CallProgress, ToolCaller, server_of
 from treering.extensions.server.callers import Caller, RouteAccess, caller_of
@@ -34,7 +34,7 @@ from treering.verbs.crystallize.knowledge import KnowledgeInput
 from treering.verbs.crystallize.work import NEW_OBJECT_FIELDS, ActivityInput, LinkFields, NodeInput, WorkItemInput
 from treering.verbs.envelope import Envelope, Mode, Operation, Report, Rights, TextInput, Tool, Value
 
-SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
+SCOPE_PATTERN = f"^(/|{BELOW_ROOT})$"
 _Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
 PATH = "/mcp"
 
@@ -183,10 +183,10 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
     return create_model(name, __base__=Value, __doc__=mode.summary, **fields)
 
 
-def _needed(model: type[BaseModel], missing: Callable[[], Any] = dict) -> Any:
-    """Return the default of a part for pydantic: none if the part has required fields, else `missing`."""
+def _needed(model: type[BaseModel]) -> Any:
+    """Return the default of a part for pydantic: none if the part has required fields, else an empty dictionary."""
     needed = any(one.is_required() for one in model.model_fields.values())
-    return Field() if needed else Field(default_factory=missing)
+    return Field() if needed else Field(default_factory=dict)
 
 
 _CALLS = {key: model for tool in TOOLS.values() for key, model in _models(tool)}
@@ -235,10 +235,19 @@ def _operation_route(operation: Operation[Any], context: ServerContext) -> Route
 def _operation_model(operation: Operation[Any]) -> type[BaseModel]:
     name = "".join(word.capitalize() for word in operation.name.split()) + "Request"
     fields: dict[str, Any] = {
-        part: (model, _needed(model, model))
+        part: (model, Field(default_factory=model) if _is_optional(model) else Field())
         for part, model in (("input", operation.input), ("options", operation.options))
     }
     return create_model(name, __base__=Value, __doc__=operation.summary, **fields)
+
+
+def _is_optional(model: type[Value]) -> bool:
+    """Return whether a part of a call may be left out: its model accepts no fields."""
+    try:
+        model()
+    except ValidationError:
+        return False
+    return True
 
 
 class McpEndpoint:

@@ -4,11 +4,13 @@ Pure, and shared by all stores, so that all find the same. A store applies the s
 of audit sequence numbers in which each row is valid.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from treering.core.canonical import ids_in
 from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.writing.integrity import references_of
 from treering.ports.index import Change, Projection
@@ -327,10 +329,13 @@ class Named:
         return {**redacted, "target": _ERASED} if self.is_in(row.get("target")) else redacted
 
     def _begins_with_origin(self, text: str) -> bool:
-        return any(text.startswith(f"{origin}: ") for origin in self.origins)
+        return any(text[: found.start()] in self.origins for found in _ENDS_OF_ORIGIN.finditer(text))
 
     def _has_id(self, text: str) -> bool:
-        return any(identity in text for identity in self.ids)
+        return not self.ids.isdisjoint(ids_in(text))
+
+
+_ENDS_OF_ORIGIN = re.compile(": ")
 
 
 def sources_in(row: JobRow) -> list[str]:

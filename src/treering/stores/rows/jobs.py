@@ -75,8 +75,13 @@ def _naming(rows: Iterable[tuple[str, Body]], named: Named) -> Iterator[tuple[st
     for job, body in rows:
         with row_of("a job"):
             text = unpack_sealed(body, name=None)
-        if (isinstance(body, str) or any(one in text for one in wanted)) and named.is_in(row := job_of(job, body)):
+        is_read = len(wanted) > _MAX_SEARCHED or isinstance(body, str) or any(one in text for one in wanted)
+        if is_read and named.is_in(row := job_of(job, body)):
             yield job, row
+
+
+_MAX_SEARCHED = 50
+"""To search a row for more names takes longer than to parse it."""
 
 
 class DatabaseJobs(ABC, Generic[T]):

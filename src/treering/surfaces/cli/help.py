@@ -109,7 +109,10 @@ _EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "feedback off": (("ignore feedback, everywhere", "treering feedback off"),),
     "feedback on": (("use it again", "treering feedback on"),),
     "feedback erase": (("delete all of it", "treering feedback erase"),),
-    "erase": (("remove a source permanently, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),
+    "erase": (
+        ("remove a source permanently, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),
+        ("everything of a user", "treering erase --scope /users/ada"),
+    ),
     "backup": (
         ("a backup, while others work", "treering backup ~/backups/acme.db"),
         ("replace the last backup", "treering backup ~/backups/acme.db --force"),

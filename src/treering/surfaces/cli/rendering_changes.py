@@ -57,6 +57,7 @@ _SEVERITIES: "Mapping[Severity, str]" = {"error": "bold red", "warning": "bold y
 _VALUE_CHARS = 120
 _MAX_IDS_OF_FINDING = 4
 _MAX_ERASED_IDS = 4
+_MAX_OUT_OF_REACH = 30
 _SENTENCE_CHARS = 600
 _DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
 """Rules about statements with outdated evidence or time."""
@@ -267,7 +268,13 @@ def render_erasure(receipt: "ErasureReceipt", ledger: Ledger) -> Iterator[Indent
         result = "nothing left" if not probe.found else f"{probe.found} FOUND"
         yield line((f"{probe.name}: {result}", "red" if probe.found else ""), indent=2)
     yield from render_drift(ledger, receipt.staled, ())
-    for head in ledger.heads(receipt.repeated_in).values():
+    for head in ledger.heads(receipt.edited).values():
+        erase = f". To erase them, too: treering erase {head.id}"
+        yield line(("Lines that a person added stay in: ", "yellow"), label(head.title), erase)
+    if receipt.lost_edits:
+        lost = counted_things(receipt.lost_edits, "line")
+        yield line(("Lost", "bold"), f": {lost} that a person added to a state document, because of erased words.")
+    for head in ledger.heads([one for one in receipt.repeated_in if one not in receipt.edited]).values():
         erase = f". Erase it, too: treering erase {head.id}"
         yield line(("The same words are also in: ", "yellow"), label(head.title), erase)
     if receipt.remaining:
@@ -275,7 +282,10 @@ def render_erasure(receipt: "ErasureReceipt", ledger: Ledger) -> Iterator[Indent
         yield from (line(f"- {what}", indent=2) for what in receipt.remaining)
         yield line("The next erasure, the next opening, or treering lint repair --apply overwrites it.", indent=2)
     yield line("Out of reach; remove these yourself:")
-    yield from (line(f"- {place}", indent=2) for place in receipt.out_of_reach)
+    shown = receipt.out_of_reach[:_MAX_OUT_OF_REACH]
+    yield from (line(f"- {place}", indent=2) for place in shown)
+    if len(receipt.out_of_reach) > len(shown):
+        yield line(f"- and {len(receipt.out_of_reach) - len(shown)} more, which --json lists", indent=2)
 
 
 def counted(counts: Mapping[Outcome, int]) -> str:

@@ -192,7 +192,7 @@ def confirm_destroying(operation: "Operation[Any]", what: str, *, sure: bool) ->
     if sure or not operation.rights.destroys:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
+        raise InvalidInput(f"Erasing {what} asks for confirmation; there is no terminal.", hint="Add --yes.")
     if not confirm(f"Erase {what} permanently? This cannot be undone."):
         raise typer.Exit(_REFUSED)
 

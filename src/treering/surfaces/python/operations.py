@@ -67,6 +67,7 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "input": {"ids": ["src:01kefz3m8qd5v2n7x4t9r6w0ya"]},
             "options": {"reason": "Asked by Ada"},
         },
+        "erase all of a user": {"input": {"scope": "/users/ada"}, "options": {"reason": "Asked by Ada"}},
     },
 }
 """Example calls of operations over HTTP, by purpose."""

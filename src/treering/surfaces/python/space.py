@@ -265,10 +265,13 @@ class Space(EverydayMethods):
         """Revert an applied patch. Raises `Conflict` with the changes since if that is not possible."""
         return self.perform(review.REVERT, input={"patch_id": patch_id}, options={"reason": reason})
 
-    def erase(self, ids: Sequence[str], reason: str = "") -> "ErasureReceipt":
-        """Erase objects permanently; the receipt proves it and names copies out of reach."""
+    def erase(self, ids: Sequence[str] = (), reason: str = "", *, scope: str | None = None) -> "ErasureReceipt":
+        """Erase objects permanently; the receipt proves it and names copies out of reach.
+
+        `scope`: instead of ids, everything in this scope and the scopes below it.
+        """
         check_items(ids, str, name="ids", expected="a list of ids")
-        return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
+        return self.perform(erasure.ERASE, input={"ids": tuple(ids), "scope": scope}, options={"reason": reason})
 
     def merge(self, other: Address | str) -> "MergeReport":
         """Merge another space into this one; the other is only read."""

@@ -1,18 +1,23 @@
 """Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from treering.core.characters import label
-from treering.core.counting import counted_things
-from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.counting import counted_things, listed_up_to
+from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
+from treering.core.policy import check_gate, check_trust
+from treering.core.scope import BELOW_ROOT, ROOT, ScopeGiven, is_within, parse_scope
 from treering.core.writing.draft import Erased
 from treering.core.writing.made_from import made_from
+from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
 from treering.registry import brought
 from treering.retrieval.index.passages import passages_of
@@ -22,6 +27,7 @@ from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import DECIDES, Call, Operation, Value
 from treering.verbs.evidence_files import NamedFile
+from treering.verbs.feedback import erase_below
 from treering.verbs.ingest.erased import erase_and_remember, passages_elsewhere, passages_with
 from treering.verbs.lint.derived import RepeatedSentences, derived_from, repeated_sentences, write_again
 from treering.verbs.naming import place_given
@@ -58,6 +64,10 @@ class ErasureReceipt(Value):
 
     It is overwritten by the next erasure, by the next opening of the space, or by `lint repair` with `apply`.
     """
+    edited: tuple[str, ...] = ()
+    """State documents of erased discussions: they contain only the lines that a person added."""
+    lost_edits: int = 0
+    """The number of lines that a person added and that were erased because they repeat erased messages."""
 
     @property
     def clean(self) -> bool:
@@ -65,19 +75,47 @@ class ErasureReceipt(Value):
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
+IsMeant = Callable[[Segment], bool]
+"""Returns whether a segment of an erased source is to be remembered as erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedEdits:
+    """The texts made from an erased conversation, which are erased, too, and the version with a person's lines."""
+
+    erased: tuple[str, ...] = ()
+    written: str = ""
+    lost: int = 0
+    """The number of lines that a person wrote and that are not in this version."""
+
+
+SaveEdits = Callable[[Engine, Sequence[Object], IsMeant | None], Iterable[SavedEdits]]
+"""Called with the objects to erase: writes the edits by people again that are in texts made from them."""
+
+
 class EraseInput(Value):
-    """What to erase."""
+    """What to erase: objects, or a scope."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["scope"]}]})
 
     # The minimum is only documented here: `erase` raises a better error.
-    ids: tuple[str, ...] = Field(description="Ids of the objects.", json_schema_extra={"minItems": 1})
+    ids: tuple[str, ...] = Field(default=(), description="Ids of the objects.", json_schema_extra={"minItems": 1})
+    scope: Annotated[ScopeGiven | None, WithJsonSchema({"type": "string", "pattern": f"^{BELOW_ROOT}$"})] = Field(
+        default=None, description="Everything in this scope and the scopes below it."
+    )
+
+    @model_validator(mode="after")
+    def _names_one(self) -> "EraseInput":
+        if self.ids if self.scope is not None else "ids" not in self.model_fields_set:
+            raise ValueError("give either ids or a scope")
+        return self
 
 
-def erase(
-    engine: Engine, identities: Sequence[str], *, reason: str, is_meant: Callable[[Segment], bool] | None = None
-) -> ErasureReceipt:
+def erase(engine: Engine, identities: Sequence[str], *, reason: str, is_meant: IsMeant | None = None) -> ErasureReceipt:
     """Erase objects with all their revisions and the copies that a merge archived; then search for them everywhere.
 
-    Knowledge that rules or a model made from them alone is erased, too (`core.writing.made_from`).
+    Knowledge that rules or a model made from them alone is erased, too (`core.writing.made_from`), and of the texts
+    made from a conversation that a person edited, all but the person's own lines.
 
     `is_meant`: the segments of sources to remember as erased; the others are stored in another source, with the same
     origin, which is therefore no repetition, nor a copy out of reach. By default, all segments. Raises
@@ -87,6 +125,10 @@ def erase(
     named = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not named:
         raise InvalidInput("No object ids to erase were given.", hint="Give object ids, such as src:01k….")
+    check_may_erase(engine, named)
+    edits = [one for save in brought("save_edits") for one in save(engine, named, is_meant)]
+    texts = (identity for one in edits for identity in one.erased)
+    named = [engine.ledger.get(identity) for identity in dict.fromkeys([*identities, *texts])]
     named += made_from(named, engine.ledger.dependents, engine.ledger.get)
     patch = _patch_erasing(engine, named, reason)
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
@@ -129,7 +171,75 @@ def erase(
             *([unmarked] if unmarked else []),
         ),
         remaining=remaining,
+        edited=tuple(one.written for one in edits if one.written),
+        lost_edits=sum(one.lost for one in edits),
     )
+
+
+def erase_scope(engine: Engine, scope: str, *, reason: str) -> ErasureReceipt:
+    """Erase all objects and the feedback of a scope and of the scopes below it, as `erase` does.
+
+    Raises `InvalidInput` for the root, and `NotFound` if the scope contains nothing.
+    """
+    ScopeContents.of(engine, scope)
+    selected = engine.ledger.select(Selection(scope, descend=True))
+    items = [item for item in selected if is_within(item.scope, scope)]
+    check_may_erase(engine, items)
+    if engine.feedback:
+        erase_below(engine.feedback, scope)
+    receipt = erase(engine, [item.id for item in items], reason=reason)
+    left = Probe(name="objects of the scope", found=sum(_counts_within(engine, scope).values()))
+    return receipt.model_copy(update={"probes": (*receipt.probes, left)})
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeContents:
+    """The objects of a scope and of the scopes below it."""
+
+    scope: str
+    counts: Mapping[tuple[str, str], int]
+    """Their number by scope and type."""
+
+    @classmethod
+    def of(cls, engine: Engine, scope: str) -> "ScopeContents":
+        """Return the contents of a scope.
+
+        Raises `InvalidInput` for an invalid scope and for the root, and `NotFound` if there are none.
+        """
+        if parse_scope(scope) == ROOT:
+            hint = "Give a scope such as /users/ada, or delete the files of the space."
+            raise InvalidInput("The scope / is the whole space.", hint=hint)
+        counts = _counts_within(engine, scope)
+        if not counts:
+            known = sorted({one for one, _, _ in engine.ledger.counts()})
+            raise NotFound(f"The scope {scope} contains nothing.", hint=nearest(scope, known))
+        return cls(scope, counts)
+
+    def __str__(self) -> str:
+        types: Counter[str] = Counter()
+        for (_, kind), number in self.counts.items():
+            types[kind.replace("_", " ")] += number
+        counted = ", ".join(counted_things(number, kind) for kind, number in types.items())
+        below = sorted({scope for scope, _ in self.counts} - {self.scope})
+        return f"all of {self.scope} ({counted})" + (f", including {listed_up_to(_MAX_SCOPES, below)}" if below else "")
+
+
+_MAX_SCOPES = 10
+
+
+def _counts_within(engine: Engine, ancestor: str) -> Mapping[tuple[str, str], int]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for (scope, kind, _), number in engine.ledger.counts().items():
+        if is_within(scope, ancestor):
+            counts[scope, kind] += number
+    return counts
+
+
+def check_may_erase(engine: Engine, items: Sequence[Object]) -> None:
+    """Raise `Denied` if the author may not erase objects, or not without a review."""
+    patch, policy = _patch_erasing(engine, items, ""), engine.ledger.policy
+    check_trust(patch, policy)
+    check_gate(patch, policy)
 
 
 def _patch_erasing(engine: Engine, items: Sequence[Object], reason: str) -> Patch:
@@ -137,7 +247,7 @@ def _patch_erasing(engine: Engine, items: Sequence[Object], reason: str) -> Patc
     return new_patch(engine, erasing, author=engine.author, reason=reason).value
 
 
-def _with_segments(source: Source, is_meant: Callable[[Segment], bool] | None) -> Source:
+def _with_segments(source: Source, is_meant: IsMeant | None) -> Source:
     return source.model_copy(update={"segments": tuple(filter(is_meant, source.segments))})
 
 
@@ -178,6 +288,8 @@ def _turns(item: Object) -> set[int]:
 
 
 def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
+    if given.scope is not None:
+        return erase_scope(call.engine, given.scope, reason=options.reason)
     targets = [ErasureTarget.of(call.engine, one) for one in given.ids]
     if any(target.turn is not None for target in targets):
         return _erase_turns(call.engine, targets, options.reason)

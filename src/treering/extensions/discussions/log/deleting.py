@@ -1,23 +1,20 @@
 """Deleting and erasing messages of a discussion."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment, Turn
-from treering.core.objects import Knowledge, Source
-from treering.core.patch import Erase, Transition
-from treering.core.policy import check_gate, check_trust
-from treering.extensions.discussions.identity import DiscussionRef, apply_patch
-from treering.extensions.discussions.log.blocks import BLOCK_MESSAGES, BlockHead
+from treering.core.objects import Source
+from treering.core.patch import Transition
+from treering.extensions.discussions.identity import DiscussionRef, apply_patch, ref_of
+from treering.extensions.discussions.log.blocks import BLOCK_MESSAGES
 from treering.extensions.discussions.log.rewriting import Rewriting, RewrittenStretch
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
-from treering.verbs.crystallize.submission import build_patch
 from treering.verbs.engine import Engine
-from treering.verbs.envelope import Call
 from treering.verbs.ingest.turns import TURNS_BEFORE
 from treering.verbs.lint import erasure
-from treering.verbs.lint.erasure import ErasureReceipt
+from treering.verbs.lint.erasure import ErasureReceipt, check_may_erase
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +28,6 @@ class DeletedMessages:
     """The proof of an erasure."""
     lost_edits: int = 0
     """The number of lines that a person added to the state document and that were erased for their words."""
-
-
-KeepEdits = Callable[[Engine, DiscussionRef, Sequence[str], Collection[str]], int]
-"""Stores edits again, given the texts of erased messages and the ids of erased summaries; returns the lines lost."""
 
 
 def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
@@ -51,11 +44,9 @@ def delete_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
 
 
 def erase_messages(
-    engine: Engine, ref: DiscussionRef, positions: Collection[int], *, reason: str = "", keep: KeepEdits | None = None
+    engine: Engine, ref: DiscussionRef, positions: Collection[int], *, reason: str = ""
 ) -> DeletedMessages:
     """Erase messages, with everything of the discussion derived from them, in all versions.
-
-    `keep` stores edits again that are in these versions.
 
     They are deleted in one patch; then the sources and memories with their texts are erased. If that is interrupted,
     the same call completes it. Raises `InvalidInput` and `Denied` before any change.
@@ -65,25 +56,34 @@ def erase_messages(
     stretch = _without_words(history, positions, erased=True)
     if stretch is None:
         return DeletedMessages()
-    _check_may_erase(engine, ref, history.heads[0])
+    check_may_erase(engine, [engine.ledger.get(history.heads[0].source_id)])
     operations = Rewriting(engine, ref, history, stretch).operations()
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
-    memories = _summaries_on(engine, sources)
 
     def is_meant(segment: Segment) -> bool:
         return isinstance(segment.locator, Turn) and segment.locator.turn in positions
 
-    revisions = (revision for source in sources for revision in engine.ledger.history(source))
-    segments = (segment for revision in revisions if isinstance(revision, Source) for segment in revision.segments)
-    lost = keep(engine, ref, [one.excerpt for one in segments if is_meant(one)], memories) if keep else 0
-    receipt = erasure.erase(
-        engine,
-        [*sources, *memories],
-        reason=reason or f"Erased messages of discussion {ref.id}",
-        is_meant=is_meant,
-    )
-    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt, lost)
+    reason = reason or f"Erased messages of discussion {ref.id}"
+    receipt = erasure.erase(engine, sources, reason=reason, is_meant=is_meant)
+    memories = (identity for identity in receipt.ids if identity not in sources)
+    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt, receipt.lost_edits)
+
+
+def erase_turns(
+    engine: Engine, sources: Sequence[Source], positions: Collection[int], reason: str
+) -> ErasureReceipt | None:
+    """Erase the messages at some positions of the discussion with these sources; `None` if it is not a discussion.
+
+    Raises the errors of `erase_messages`, and `NotFound` if the sources are earlier versions of the discussion.
+    """
+    ref = ref_of(sources[0])
+    if ref is None:
+        return None
+    current = {head.source_id for head in LogSnapshot.of(engine.ledger, ref).heads}
+    if not current.issuperset(source.id for source in sources):
+        raise NotFound(f"The messages of discussion {ref.id} changed.", hint="Search again, and give the new hit.")
+    return erase_messages(engine, ref, positions, reason=reason).receipt
 
 
 def _check_positions(positions: Collection[int], *, count: int) -> None:
@@ -140,14 +140,6 @@ def _silenced(entry: LogEntry, position: int, *, erased: bool) -> LogEntry:
     return entry if is_done else entry.without_words(position, erased=erased)
 
 
-def _check_may_erase(engine: Engine, ref: DiscussionRef, head: BlockHead) -> None:
-    erase = Erase(id=head.source_id, expected_revision=head.revision)
-    patch = build_patch(Call(engine, ref.scope), [erase], verb="ingest", reason="")
-    policy = engine.ledger.policy
-    check_trust(patch, policy)
-    check_gate(patch, policy)
-
-
 def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
     """Yield the withdrawn sources that may contain texts of the messages, or are indexed with them."""
 
@@ -157,16 +149,3 @@ def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
     ids = [identity for head in history.heads if near(head.first) for identity in history.block(head).formerly]
     ids += [identity for first in history.withdrawn if near(first) for identity in history.formerly(first)]
     yield from history.ledger.heads(ids)
-
-
-def _summaries_on(engine: Engine, sources: Collection[str]) -> list[str]:
-    """Return the summaries derived from some sources, directly or indirectly."""
-    summaries: dict[str, None] = {}
-    queue = list(sources)
-    while queue:
-        for identity in engine.ledger.dependents(queue.pop()):
-            item = engine.ledger.get(identity)
-            if isinstance(item, Knowledge) and item.kind == "summary" and identity not in summaries:
-                summaries[identity] = None
-                queue.append(identity)
-    return list(summaries)

@@ -22,7 +22,7 @@ from treering.extensions.discussions.log.blocks import (
     heads_of,
     read_block,
 )
-from treering.extensions.discussions.log.deleting import DeletedMessages, KeepEdits, delete_messages, erase_messages
+from treering.extensions.discussions.log.deleting import DeletedMessages, delete_messages, erase_messages
 from treering.extensions.discussions.log.rewriting import Rewriting, RewrittenStretch
 from treering.extensions.discussions.log.snapshot import LogEntry, LogSnapshot, entries_of
 from treering.extensions.discussions.log.transcript import transcript_of
@@ -141,18 +141,15 @@ class MessageLog:
         clean = screened(dict(facts)).value
         self._retried(lambda: self._note(clean))
 
-    def delete(
-        self, positions: Collection[int], *, erase: bool = False, keep: KeepEdits | None = None
-    ) -> DeletedMessages:
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Delete the texts of messages, and the memories derived from them; their positions stay taken.
 
-        With `erase`, also remove the texts from all earlier versions and from withdrawn versions of the same positions;
-        `keep` stores edits again that are in versions of derived texts.
+        With `erase`, also remove the texts from all earlier versions and from withdrawn versions of the same positions.
         Raises `InvalidInput` for an unknown position, and `Denied` if the author may not erase.
         """
         engine, chosen = self._engine, frozenset(positions)
         if erase:
-            return self._retried(lambda: erase_messages(engine, self.ref, chosen, keep=keep))
+            return self._retried(lambda: erase_messages(engine, self.ref, chosen))
         return self._retried(lambda: delete_messages(engine, self.ref, chosen))
 
     def _note(self, facts: Mapping[str, JsonValue]) -> None:

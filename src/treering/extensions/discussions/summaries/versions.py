@@ -5,7 +5,7 @@ processes only new memories, and if a message is withdrawn, only the versions th
 transaction. The newest surviving version is then current, and the next version continues from it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -116,6 +116,13 @@ class Versions:
     def surviving(self) -> list[Version]:
         """Return the active and superseded versions, oldest first."""
         return [version for version in self.all() if version.status in _SURVIVING]
+
+    def archive(self, identities: Collection[str]) -> None:
+        """Archive the versions with these ids; the newest of the others becomes current."""
+        versions = (item for item in self._select(*_SURVIVING) if item.id in identities)
+        operations = [Transition(id=item.id, expected_revision=item.revision, to="archived") for item in versions]
+        if operations:
+            apply_patch(self._engine, self._ref, operations, reason=f"Archived versions of the {NAMES[self._form]}")
 
     def covers(self, memory_id: str) -> bool:
         """Return whether a surviving version is derived from a memory."""

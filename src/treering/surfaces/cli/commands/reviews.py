@@ -128,9 +128,14 @@ def revert_in(space: "Space", patch: str, reason: str, access: Access, writing: 
 
 
 def erase(
-    ids: Annotated[list[str], Argument(metavar="ID|PATH|N", help="Ids, also of discussions; paths; numbers of hits.")],
     writing: WriteFlags,
     access: Access,
+    ids: Annotated[
+        list[str] | None, Argument(metavar="ID|PATH|N", help="Ids, also of discussions; paths; numbers of hits.")
+    ] = None,
+    scope: Annotated[
+        str | None, Option("--scope", metavar="PATH", help="Everything in this scope and the scopes below it.")
+    ] = None,
     reason: Reason = "",
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -140,13 +145,17 @@ def erase(
     that was made from it, too. This cannot be undone. The audit log retains the fact
     and hashes.
     """
-    from treering.verbs.lint.erasure import ERASE, ErasureTarget
+    from treering.verbs.lint.erasure import ERASE, ErasureTarget, ScopeContents
 
+    if (scope is None) == (not ids):
+        hint = "For example: treering erase --scope /users/ada"
+        raise InvalidInput("Give either the objects to erase, or --scope.", hint=hint)
     with opened(access, writing) as space:
-        named = [identity for one in ids for identity in _conversations(space, one) or (_id_to_erase(space, one),)]
-        targets = dict.fromkeys(str(ErasureTarget.of(space.engine, one)) for one in named)
-        confirm_destroying(ERASE, "; ".join(targets), sure=yes)
-        receipt = space.erase(named, reason)
+        named = [one for text in ids or () for one in _conversations(space, text) or [_id_to_erase(space, text)]]
+        targets = [str(ErasureTarget.of(space.engine, one)) for one in named]
+        contents = [str(ScopeContents.of(space.engine, scope))] if scope else []
+        confirm_destroying(ERASE, "; ".join(dict.fromkeys([*targets, *contents])), sure=yes)
+        receipt = space.erase(named, reason, scope=scope)
         answer(access, receipt, rendering_changes.render_erasure(receipt, space.engine.ledger))
     if not receipt.clean:
         raise Exit(1)
