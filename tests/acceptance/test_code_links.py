@@ -312,3 +312,26 @@ def test_a_context_without_code_says_nothing_of_what_may_break_and_asks_nothing_
     report = space.query("context", input={"task": "bees at noon"})
     assert report.pack.may_break == ()
     assert "May break" not in report.text
+
+
+def test_callers_follow_a_file_renamed_on_a_branch(space, project):
+    checks = "".join(f"    assert all(row['column {at}'] != {at} for row in rows), 'column {at}'\n" for at in range(40))
+    caller = "from app.{module} import total\n\n\ndef check(rows):\n" + checks.replace("{", "{{").replace("}", "}}")
+    caller += "\n\ndef pay(rows):\n    return total(rows)\n"
+    write(project, {"app/__init__.py": "", "app/sums.py": "def total(rows):\n    return 1\n"})
+    write(project, {"app/pay.py": caller.format(module="sums")})
+    ingest(space, project)
+    project.git("checkout", "-q", "-b", "rename")
+    project.git("mv", "app/sums.py", "app/totals.py")
+    write(project, {"app/pay.py": caller.format(module="totals")})
+    ingest(space, project)
+    callers = ["called by (total) pay at app/pay.py#L48-L48"]
+    assert told(space, "app/totals.py::total", types=["calls"]) == callers
+    project.git("checkout", "-q", "main")
+    assert told(space, "app/sums.py::total", types=["calls"]) == callers
+    project.git("merge", "-q", "rename")
+    ingest(space, project)
+    project.git("branch", "-q", "-D", "rename")
+    assert told(space, "app/totals.py::total", types=["calls"]) == callers
+    (pay,) = [one for one in source(space, "app/pay.py").segments if "def pay" in one.excerpt]
+    assert pay.uses == ("c app.totals#total",)
