@@ -31,6 +31,8 @@ class CodeNeighbour(Value):
     """The used part of the other file, if it has a name."""
     place: str = ""
     """Such as `src/app.py#L10 @ 1f3c…`."""
+    lines: tuple[int, ...] = ()
+    """All lines of its file that use the other place, apart from imports."""
     more: int = 0
     """How many more places in the same file there are."""
     sure: bool = True
