@@ -197,3 +197,13 @@ def test_pack_contains_a_copied_file_once(project, tmp_path):
     project.ingest("path", input={"path": str(tmp_path)})
     pack = context(project, "How does the uploader retry uploads with backoff?", max_tokens=6000)
     assert [item.text for item in pack.items].count(guide.strip()) == 1
+
+
+def test_next_reads_mention_a_name_only_if_the_file_contains_it(space, tmp_path):
+    near = {f"part{at}.py": f"def set_active_{at}():\n    return 'set of an active basket'\n" for at in range(6)}
+    calling = "from cart import setActiveBasket\n\n\ndef use():\n    setActiveBasket(1)\n"
+    scratch = Scratch(tmp_path / "shop")
+    scratch.commit({**near, "use.py": calling, "cart.py": "def setActiveBasket(basket):\n    return basket\n"})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    reads = context(space, "rename setActiveBasket", max_tokens=100).recommended_next_reads
+    assert not [one for one in reads if "part" in one and "mentions" in one]

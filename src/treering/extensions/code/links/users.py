@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Literal
 
@@ -66,17 +67,24 @@ class CodeSubject:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeUser:
-    """A passage that uses the subject: how, the used name (empty: the module), and the lines in its file."""
+    """A passage that uses the subject: how, and the used name (empty: the module)."""
 
     place: CodePlace
     how: Relation
     name: str
-    lines: tuple[int, ...]
     segment: Segment
+    use: CodeUse
     sure: bool = True
     """False if the receiver of the call is unknown, and another file defines a method of this name, too."""
+    apart_from: tuple[str, ...] = ()
+    """Definitions in the passage whose lines do not count."""
+
+    @cached_property
+    def lines(self) -> tuple[int, ...]:
+        """The lines of its file that use the name, apart from its definitions; of imports only the first."""
+        return _lines_of(self)
 
     @property
     def line(self) -> int | None:
@@ -102,7 +110,8 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
     if thorough:
         users = yield from _by_imported_class(names, found, reach, users)
     if thorough or all(user.how == "imports" for user in users):
-        users += yield from _through_modules(names, users, packages, reach)
+        levels, most = (_MAX_REEXPORTS, _MAX_READ) if thorough else (1, _MAX_READ_QUICKLY)
+        users += yield from _through_modules(names, users, packages, reach, levels=levels, most=most)
     return _ranked(subject, users)
 
 
@@ -305,40 +314,40 @@ def _users_in(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> l
             continue  # in Go, a test that imports a package need not use this file of it
         if users and (subject.whole or use.how == "imports"):
             break
-        is_inside = is_own and _defines(place, name)
-        lines = _lines_of(use, name, place, segment, subject.names if is_inside else ())
-        if is_inside and (use.how != "calls" or not lines):
-            continue
         # In Go, a call of a method only uses its type.
         of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
         how: Relation = "uses" if of_member and use.how == "calls" else use.how
-        users[name] = CodeUser(place, how, name, lines, segment, sure)
+        is_inside = is_own and _defines(place, name)
+        user = CodeUser(place, how, name, segment, use, sure, subject.names if is_inside else ())
+        if not is_inside or (use.how == "calls" and user.lines):
+            users[name] = user
     return list(users.values())
 
 
-def _lines_of(
-    use: CodeUse, name: str, place: CodePlace, segment: Segment, inside: Sequence[str] = ()
-) -> tuple[int, ...]:
-    """Return the lines of a file that use a name, apart from its definitions and those of the names `inside`."""
-    if not isinstance(segment.locator, Lines) or (inside and not segment.definitions):
+def _lines_of(user: CodeUser) -> tuple[int, ...]:
+    segment, family, use = user.segment, user.place.file.family, user.use
+    if not isinstance(segment.locator, Lines) or (user.apart_from and not segment.definitions):
         return ()
     used = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
     # In Go, a variable has the type that is used; elsewhere a member of the name is used.
-    called = used if place.file.family == "go" or not name.strip("*") else name.rpartition(".")[2]
-    headings = {one.first for one in segment.definitions if one.name.replace("::", ".").rpartition(".")[2] == called}
+    name = used if family == "go" or not user.name.strip("*") else user.name.rpartition(".")[2]
+    is_member = use.name.startswith(".") or "." in user.name
+    defined = [(one, one.name.replace("::", ".")) for one in segment.definitions]
+    headings = {one.first for one, qualified in defined if qualified.rpartition(".")[2] == name}
     spans = [
         (one.first, one.last)
-        for one in segment.definitions
-        if inside and (one.name.replace("::", ".") in inside or one.first in headings)
+        for one, qualified in defined
+        if user.apart_from and (qualified in user.apart_from or one.first in headings)
     ]
-    is_member = use.name.startswith(".") or "." in name
-    lines = [
+    lines = tuple(
         segment.locator.start + line - 1
-        for line in lines_using(segment.excerpt, called, place.file.family, member=is_member)
+        for line in lines_using(segment.excerpt, name, family, member=is_member)
         if line not in headings and not any(first <= line <= last for first, last in spans)
-    ]
-    first = None if (lines and use.how != "imports") or inside else line_of(segment, used)
-    return (first,) if first else tuple(lines)
+    )
+    if user.apart_from or (lines and use.how != "imports"):
+        return lines
+    first = line_of(segment, used)
+    return (first,) if first is not None else ()
 
 
 def _defines(place: CodePlace, name: str) -> bool:
@@ -346,16 +355,16 @@ def _defines(place: CodePlace, name: str) -> bool:
 
 
 def _through_modules(
-    names: _SubjectNames, users: Sequence[CodeUser], packages: Packages, reach: Reach
+    names: _SubjectNames, users: Sequence[CodeUser], packages: Packages, reach: Reach, *, levels: int, most: int
 ) -> Steps[list[CodeUser]]:
     """Find further users through modules that re-export definitions, and through modules that re-export those."""
     known, fresh = list(users), list(users)
-    for _ in range(_MAX_REEXPORTS):
+    for _ in range(levels):
         through = _reexports(names, fresh, packages)
         if not through:
             break
         more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
-        fresh = yield from _read_through(names, more, through, packages, known)
+        fresh = yield from _read_through(names, more, through, packages, known, most=most)
         known += fresh
     return known[len(users) :]
 
@@ -382,6 +391,8 @@ def _read_through(
     through: Mapping[str, tuple[CodeFile, str]],
     packages: Packages,
     known: Iterable[CodeUser],
+    *,
+    most: int,
 ) -> Steps[list[CodeUser]]:
     subject, seen = names.subject, {_key(user.place) for user in known}
     named = [
@@ -393,7 +404,7 @@ def _read_through(
     ways: dict[tuple[str, str], tuple[CodePlace, list[tuple[CodeFile, str]]]] = {}
     for place, way in named:
         ways.setdefault(_key(place), (place, []))[1].append(way)
-    places = _nearest_first(subject, (place for place, _ in ways.values()), _MAX_READ)
+    places = _nearest_first(subject, (place for place, _ in ways.values()), most)
     segments = yield from _segments(places)
     return [
         user
@@ -418,8 +429,7 @@ def _through(
         for module, used_name in used_from(place.file, use):
             is_used = _covers(name, used_name) or (name == use.name == "*" and _reexports_names(place))
             if is_used and _is_at(file, packages.source_of(module), place, packages):
-                lines = _lines_of(use, name, place, segment)
-                users[name] = CodeUser(place, use.how, name, lines, segment)
+                users[name] = CodeUser(place, use.how, name, segment, use)
     return list(users.values())
 
 
@@ -463,5 +473,9 @@ def _distance(subject: CodeSubject, place: CodePlace) -> tuple[bool, int, str]:
 
 def _ranked(subject: CodeSubject, users: Sequence[CodeUser]) -> list[CodeUser]:
     return sorted(
-        users, key=lambda user: (not user.sure, *_distance(subject, user.place), user.line or 0, user.place.head.key)
+        users, key=lambda user: (not user.sure, *_distance(subject, user.place), _start(user), user.place.head.key)
     )
+
+
+def _start(user: CodeUser) -> int:
+    return user.segment.locator.start if isinstance(user.segment.locator, Lines) else 0
