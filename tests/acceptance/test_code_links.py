@@ -301,7 +301,7 @@ def test_files_that_commits_touch_together_are_related(space, project):
 
 def test_a_context_says_what_may_break_where_the_code_it_shows_is_changed(shop):
     pack = shop.query("context", input={"task": "change how the total of a cart adds the prices up"}).pack
-    (line,) = [line for line in pack.may_break if line.startswith('"Cart, total (src/shop/cart.py)"')]
+    (line,) = [line for line in pack.may_break if line.startswith('"total (src/shop/cart.py)"')]
     assert '"taxed' in line
     assert 'tested by "tests/test_cart.py"' in line
     assert not any(line.startswith('"test') for line in pack.may_break)
@@ -380,3 +380,26 @@ def test_files_that_import_an_interface_may_use_its_method(space, project):
     write(project, files)
     ingest(space, project)
     assert "of_Store" in callers(space, "shop/filestore.ts::FileStore.loadAll")
+
+
+def test_callers_follow_a_file_renamed_on_a_branch(space, project):
+    checks = "".join(f"    assert all(row['column {at}'] != {at} for row in rows), 'column {at}'\n" for at in range(40))
+    caller = "from app.{module} import total\n\n\ndef check(rows):\n" + checks.replace("{", "{{").replace("}", "}}")
+    caller += "\n\ndef pay(rows):\n    return total(rows)\n"
+    write(project, {"app/__init__.py": "", "app/sums.py": "def total(rows):\n    return 1\n"})
+    write(project, {"app/pay.py": caller.format(module="sums")})
+    ingest(space, project)
+    project.git("checkout", "-q", "-b", "rename")
+    project.git("mv", "app/sums.py", "app/totals.py")
+    write(project, {"app/pay.py": caller.format(module="totals")})
+    ingest(space, project)
+    callers = ["called by (total) pay at app/pay.py#L48-L48"]
+    assert told(space, "app/totals.py::total", types=["calls"]) == callers
+    project.git("checkout", "-q", "main")
+    assert told(space, "app/sums.py::total", types=["calls"]) == callers
+    project.git("merge", "-q", "rename")
+    ingest(space, project)
+    project.git("branch", "-q", "-D", "rename")
+    assert told(space, "app/totals.py::total", types=["calls"]) == callers
+    (pay,) = [one for one in source(space, "app/pay.py").segments if "def pay" in one.excerpt]
+    assert pay.uses == ("c app.totals#total",)

@@ -220,3 +220,24 @@ def test_imports_are_shown_only_if_nothing_else_of_a_file_is_relevant(space, tmp
     made.commit({"acme/net.py": header + (function if has_others else "")})
     space.ingest("repo", input={"path": str(made.folder)})
     assert len(imports_of(context(space, task))) == shown
+
+
+def test_next_reads_mention_a_name_only_if_the_file_contains_it(space, tmp_path):
+    near = {f"part{at}.py": f"def set_active_{at}():\n    return 'set of an active basket'\n" for at in range(6)}
+    calling = "from cart import setActiveBasket\n\n\ndef use():\n    setActiveBasket(1)\n"
+    scratch = Scratch(tmp_path / "shop")
+    scratch.commit({**near, "use.py": calling, "cart.py": "def setActiveBasket(basket):\n    return basket\n"})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    reads = context(space, "rename setActiveBasket", max_tokens=100).recommended_next_reads
+    assert not [one for one in reads if "part" in one and "mentions" in one]
+
+
+def test_passage_is_cited_with_its_own_lines_next_to_a_decision_about_one_of_them(space, tmp_path):
+    scratch = Scratch(tmp_path / "shop")
+    scratch.commit({"cart.py": "def total(rows):\n    # rounded for the tax office\n    return round(sum(rows))\n"})
+    space.ingest("repo", input={"path": str(scratch.folder)})
+    space.asked_from(scratch.folder).decide("The total is rounded for the tax office", because=["cart.py:3"])
+    pack = context(space, "is the total rounded for the tax office")
+    places = {one.mark: one.place.partition("#")[2].partition(" @ ")[0] for one in pack.citations}
+    cited = [(item.section, [places[mark] for mark in item.citations]) for item in pack.items]
+    assert cited == [("decisions", ["L3-L3"]), ("sources", ["L1-L3"])]

@@ -170,6 +170,8 @@ class SegmentPlace(FrozenModel):
 
     contents: str
     locator: Locator
+    uses: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
+    """Its uses there; `None` if they are all uses of the segment."""
 
 
 class Segment(FrozenModel):
@@ -192,7 +194,11 @@ class Segment(FrozenModel):
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=not_)
     """The definitions in it: knowledge about one of them survives a change of the rest."""
     uses: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """The other code that it imports, calls and uses, in the words of the code (`retrieval.index.code_names`)."""
+    """The other code that it imports, calls and uses, in the words of the code (`retrieval.index.code_names`).
+
+    The imports of the file decide what a name means. If the source has several contents, these are the uses in any of
+    them.
+    """
     places: tuple[SegmentPlace, ...] = Field(default=(), exclude_if=not_)
     """Its place in each version of the contents, if its source has several (`core.versions`)."""
 
@@ -210,6 +216,24 @@ class Segment(FrozenModel):
         if locator is None or not self.places:
             return self if locator else None
         return self.model_copy(update={"locator": locator})
+
+    def version_in(self, contents: str) -> SegmentPlace | None:
+        """Return its place and its uses in some contents of its source; `None` if they do not contain it."""
+        if not self.places:
+            return SegmentPlace(contents=contents, locator=self.locator, uses=self.uses)
+        place = next((one for one in self.places if one.contents == contents), None)
+        return place.model_copy(update={"uses": self.uses}) if place and place.uses is None else place
+
+    def at_places(self, places: Sequence[SegmentPlace], *, several: bool) -> "Segment":
+        """Return it at places with their uses, first in the contents that its source represents.
+
+        `several`: whether the source has several contents; otherwise the place is its own.
+        """
+        uses = tuple(dict.fromkeys(use for one in places for use in one.uses or ()))
+        stored = (one.model_copy(update={"uses": None}) if one.uses == uses else one for one in places)
+        return self.model_copy(
+            update={"locator": places[0].locator, "uses": uses, "places": tuple(stored) if several else ()}
+        )
 
 
 class EvidenceRef(FrozenModel):

@@ -519,3 +519,38 @@ def test_failing_test_shows_the_decision_with_its_value(space):
     space.decide("Uploads are named in 40 letters", because=["acme/queue.py:4"])
     lines = texts(lines_after_failure(space, output.splitlines()[0], output))
     assert lines == ["Decision: Uploads that moved are retried with 307 (by an agent)"]
+
+
+WORKSPACE = {
+    "package.json": '{"name": "shop", "private": true}\n',
+    "cart/package.json": '{"name": "@shop/cart"}\n',
+    "cart/src/total.ts": "export function total(rows: number[]) {\n  return rows.length\n}\n",
+    "cart/src/index.ts": "export { total } from './total'\n",
+    "cart/typetests/index.d.ts": "export * from '../dist/cart'\n",
+    "cart/typetests/total.test-d.ts": "import { total } from './'\n\nconst one: number = total([1])\n",
+    "till/package.json": '{"name": "till"}\n',
+    "till/pay.ts": (
+        "import {\n  total,\n} from '@shop/cart'\n\n"
+        "// total is the sum\nexport function pay(rows: number[]) {\n  const label = 'total'\n"
+        "  return { total: total(rows), bound: total.bind(null, rows) }\n}\n\nexport const later = () =>\n  total([])\n"
+    ),
+}
+
+
+def test_changed_signature_names_users_by_package_and_built_entry_with_all_lines(tmp_path):
+    scratch = Scratch(tmp_path / "shop")
+    scratch.commit(WORKSPACE)
+    change = edit("total(rows: number[])", "total(rows: string[])", "cart/src/total.ts")
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        lines = lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder)
+    used = "it is used at cart/typetests/total.test-d.ts:3, till/pay.ts:8,12"
+    assert texts(lines)[0] == f"This edit changes the signature of total; {used}"
+
+
+def test_changed_signature_names_all_lines_in_the_edited_file(tmp_path):
+    code = "def part(x):\n    return x\n\n\ndef whole(rows):\n    part(1)\n    # part of it\n    return part(2)\n"
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit({"parts.py": code})
+    touched = touched_by(edit("def part(x)", "def part(x, y)", "parts.py"), scratch.folder)
+    assert touched.lines == {"part": (6, 8)}

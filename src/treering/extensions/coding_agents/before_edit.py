@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from treering.core.characters import one_line
-from treering.core.counting import listed_up_to
+from treering.core.counting import counted_things, listed_up_to
 from treering.core.errors import TreeringError
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.scope import ROOT
@@ -50,18 +50,19 @@ from treering.verbs.file_names import passages_called
 from treering.verbs.forbidden_code import forbidden_by
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
-from treering.verbs.query.code_links import CodeNeighbour, CodeStart
+from treering.verbs.query.code_links import CodeStart
 from treering.verbs.rule_places import is_for_other_places, rule_of
 
 _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
+_MAX_LINES = 10
+"""Lines of a file that use a symbol; more are counted."""
 _OF_FILE, _UNRELATED = 1, 4
 """Distances of a rule from an edit."""
 _MAX_SUBJECT_CHARS = 20_000
 """Of a file that is only read, for its terms."""
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
-_LINE = re.compile(r"#L(\d+)")
 _TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
 """The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
 _TEST_FORMS = ("test_{}", "{}_test", "{}.test", "{}.spec", "{}Test", "{}Tests", "{}Spec")
@@ -231,14 +232,20 @@ def _callers(call: Call, source: Source, touched: TouchedSymbols, top: Path) -> 
 
     Calls of a method with a common name are not indexed unless the type of the object is known, which is stated.
     """
-    for name in touched.signatures[: _HOOKS.max_entries]:
+    most = _HOOKS.max_entries
+    for name in touched.signatures[:most]:
         called = name_in_calls(name)
         starts = _starts(source, [called])
         users = [one for one in code_links(call, starts, _REACH, direction="in") if one.relation != "imports"]
-        places = list(dict.fromkeys(_place(one) for one in users if one.id != source.id))
-        own = [str(line) for line in touched.lines.get(name, ())]
-        used = [f"at {_listed(places)}"] if places else []
-        used += [f"in this file at line{'s' if own[1:] else ''} {_listed(own)}"] if own else []
+        lines: dict[str, set[int]] = {}
+        for one in users:
+            if one.id != source.id and one.lines:
+                lines.setdefault(one.title, set()).update(one.lines)
+        places = [f"{path}:{_listed_lines(sorted(here), ',')}" for path, here in lines.items()]
+        own = touched.lines.get(name, ())
+        more = f" and in {counted_things(len(places) - most, 'more file')}" if len(places) > most else ""
+        used = [f"at {', '.join(places[:most])}{more}"] if places else []
+        used += [f"in this file at line{'s' if own[1:] else ''} {_listed_lines(own, ', ')}"] if own else []
         parts = [f"it is used {', and '.join(used)}"] if used else []
         owner, _, member = called.rpartition(".")
         if owner and called == name:
@@ -270,9 +277,9 @@ def _listed(names: Sequence[str]) -> str:
     return listed_up_to(_HOOKS.max_entries, names)
 
 
-def _place(user: CodeNeighbour) -> str:
-    line = _LINE.search(user.place)
-    return f"{user.title}:{line[1]}" if line else user.title
+def _listed_lines(lines: Sequence[int], separator: str) -> str:
+    more = f" (+{len(lines) - _MAX_LINES})" if len(lines) > _MAX_LINES else ""
+    return separator.join(map(str, lines[:_MAX_LINES])) + more
 
 
 def _tests(call: Call, source: Source, touched: TouchedSymbols, partners: Mapping[str, int]) -> list[str]:

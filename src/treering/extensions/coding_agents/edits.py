@@ -2,6 +2,7 @@
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,10 +10,11 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from treering.extensions.code.links.used_lines import lines_using
 from treering.extensions.code.parsing.outline import CodeOutline, Symbol, outline
 from treering.extensions.coding_agents.client_input import object_in
 from treering.extensions.conversations.tool_calls import PATCHED, PATH_ARGUMENTS
-from treering.retrieval.index.code_names import ANYWHERE, OWN, read_use
+from treering.retrieval.index.code_names import ANYWHERE, OWN, code_file, read_use
 
 _BEFORE = ("old_string", "oldString", "old_str")
 _AFTER = ("new_string", "newString", "new_str")
@@ -93,7 +95,7 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
         if kept is not None and one.kind in _CALLED and (one.qualified, _plain(one.signature)) not in kept
     }
     signatures = tuple(changed)[:_MAX_SYMBOLS]
-    lines = {name: _lines_using(changed[name], old) for name in signatures}
+    lines = {name: _lines_using(changed[name], old, text) for name in signatures}
     return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines)
 
 
@@ -121,13 +123,24 @@ def name_in_calls(qualified: str) -> str:
     return owner if owner and is_constructor else qualified
 
 
-def _lines_using(symbol: Symbol, file: CodeOutline) -> tuple[int, ...]:
-    """Return the lines of a file, outside a symbol, that use it or a member of an unknown object with its name."""
+def _lines_using(symbol: Symbol, file: CodeOutline, text: str) -> tuple[int, ...]:
+    """Return the lines of a file, outside a symbol, that use it or a member of an unknown object with its name.
+
+    An outline has the first use in each definition.
+    """
     called = name_in_calls(_dotted(symbol))
     name = called.rpartition(".")[2]
     names = {(OWN, called), (ANYWHERE, name), (ANYWHERE, f".{name}")}
-    used = (line for line, text in file.uses if (use := read_use(text)) and (use.module, use.name) in names)
-    return tuple(dict.fromkeys(line for line in used if not symbol.start <= line <= symbol.end))
+    starts = sorted({one.start for one in file.symbols})
+    family = one.family if (one := code_file(file.language, symbol.name)) else ""
+    lines = text.split("\n")
+    used: dict[int, None] = {}
+    for first in (line for line, text in file.uses if (use := read_use(text)) and (use.module, use.name) in names):
+        at = bisect_right(starts, first)
+        part = "\n".join(lines[first - 1 : starts[at] - 1 if at < len(starts) else None])
+        more = lines_using(part, name, family, member="." in called)
+        used |= dict.fromkeys((first, *(first + line - 1 for line in more)))
+    return tuple(line for line in sorted(used) if not symbol.start <= line <= symbol.end)
 
 
 def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:

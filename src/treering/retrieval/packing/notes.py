@@ -12,6 +12,7 @@ from treering.core.objects import Constraint, Knowledge, title_of
 from treering.core.policy import is_over
 from treering.ports.passages import Reach
 from treering.retrieval import limits
+from treering.retrieval.index.code_names import is_distinctive
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.index.passages import is_withheld
 from treering.retrieval.packing.task_results import TaskResults
@@ -44,8 +45,8 @@ class PackNotes:
     conflicts: Sequence[ConflictNote] = ()
     commands: Sequence[str] = ()
     """The commands of the project that the task asks for."""
-    users: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By object and segment of code: a line about its callers and tests."""
+    users: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    """By object and segment of code: lines about its callers and tests."""
     projects: Set[str] = frozenset()
     """The names of the projects in reach, in lower case. Most files of a project mention its name."""
 
@@ -59,7 +60,7 @@ class PackNotes:
             "commands": tuple(self.commands),
             "rules": tuple(line for identity, line in self.rules if identity not in ids)[: TUNING.packing.max_entries],
             "conflicts": conflicts,
-            "may_break": tuple(line for place, line in self.users.items() if place in places),
+            "may_break": tuple(line for place, lines in self.users.items() if place in places for line in lines),
             "missing_context": _missing(packed, self.results, self.warnings),
             "recommended_next_reads": _next_reads(packed, self),
         }
@@ -184,16 +185,20 @@ def _companions(packed: Packed, files: Sequence[Hit], histories: Sequence[Commit
 def _files_not_shown(packed: Packed, notes: PackNotes) -> list[str]:
     """Name the best place of each file of code that the pack does not show, with the words of the task in it.
 
-    If the pack is empty, other files of a project are named as well.
+    If the task has names of code, a place must contain one. If the pack is empty, other files of a project are named
+    as well.
     """
     shown = {item.object_id for item in packed.unnumbered}
     query = notes.results.question.text
     omitted = {word.casefold() for word in (*notes.projects, *notes.results.known.words.unknown)}
     words = [word for word in dict.fromkeys(_WORD.findall(query)) if word.casefold() not in omitted]
+    names = [word.casefold() for word in words if is_distinctive(word)]
     unrelated = notes.results.sources.unrelated
     best: dict[str, str] = {}
     for hit in notes.files:
         identity, is_code = hit.head.object_id, hit.head.place_role == CODE
+        if names and not any(map(_text_of(hit).casefold().__contains__, names)):
+            continue
         if isinstance(hit.locator, Lines) and (is_code or not shown) and identity not in {*shown, *best}:
             reason = _reason(words, hit, unrelated=unrelated)
             best[identity] = f"{_place_of_code(hit.locator, hit.head.heading)}: {reason}"
@@ -207,9 +212,18 @@ def _place_of_code(lines: Lines, heading: str) -> str:
     return quoted(f"{lines.path}#L{lines.start}-L{lines.end}{named}")
 
 
+def _text_of(hit: Hit) -> str:
+    return f"{hit.head.heading}\n{hit.text}"
+
+
 def _reason(words: Iterable[str], hit: Hit, *, unrelated: bool) -> str:
-    terms = frozenset(telling_terms(f"{hit.head.heading}\n{hit.text}"))
-    mentioned = (word for word in words if not terms.isdisjoint(telling_terms(word)))
+    text = _text_of(hit)
+    terms, lower = frozenset(telling_terms(text)), text.casefold()
+    mentioned = (
+        word
+        for word in words
+        if (word.casefold() in lower if is_distinctive(word) else not terms.isdisjoint(telling_terms(word)))
+    )
     named = ", ".join(label(word) for word in islice(mentioned, limits.MAX_REASON_WORDS))
     if named:
         return f"mentions {named}"

@@ -90,13 +90,14 @@ class Packed:
 
     @cached_property
     def _numbered(self) -> tuple[tuple[PackItem, ...], tuple[Citation, ...]]:
-        citations: dict[tuple[str, str], Citation] = {}
+        # A decision may cite one line of a passage that is also shown as a whole.
+        citations: dict[tuple[str, str, str], Citation] = {}
         items = []
         for draft in self.drafts:
             for place in draft.places:
-                if (key := _key(place)) not in citations:
+                if (key := (*_key(place), place.place)) not in citations:
                     citations[key] = place.model_copy(update={"mark": f"[{len(citations) + 1}]"})
-            marks = tuple(citations[_key(place)].mark for place in draft.places)
+            marks = tuple(citations[*_key(place), place.place].mark for place in draft.places)
             items.append(draft.item.model_copy(update={"citations": marks}))
         return tuple(items), tuple(citations.values())
 

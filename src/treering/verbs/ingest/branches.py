@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import Any
 
 from treering.core.cited_lines import lines_in_source, segments_on
-from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace
+from treering.core.evidence import EvidenceRef, Segment, SegmentPlace
 from treering.core.objects import Source
-from treering.core.versions import HeldContents, known_branches, places_of_branches
+from treering.core.versions import HeldContents, contents_with, known_branches, places_of_branches
 from treering.ports.adapter import BranchRead
 from treering.verbs.ingest.segments import Carried
 
@@ -190,33 +190,33 @@ def united(before: Source, carried: Carried, versions: HeldContents, contents: s
     that the source represents come first, in their order.
     """
     places = {one.segment_id: _places_of(one, before) for one in before.segments}
-    now = {one.segment_id: {contents: one.locator} for one in carried.segments}
+    now = {
+        one.segment_id: {contents: SegmentPlace(contents=contents, locator=one.locator, uses=one.uses)}
+        for one in carried.segments
+    }
     old = {one.segment_id: one for one in before.segments}
     fresh = {one.segment_id: one for one in carried.segments}
     leads = versions.fingerprints[0] == contents
     order = dict.fromkeys((*fresh, *old) if leads else (*old, *fresh))
     segments: list[Segment] = []
     for identity in order:
-        locators = {**places.get(identity, {}), **now.get(identity, {})}
-        if contents in locators and identity not in now:
-            del locators[contents]
+        known = {**places.get(identity, {}), **now.get(identity, {})}
+        if contents in known and identity not in now:
+            del known[contents]
         shown = (fresh, old) if leads else (old, fresh)
         segment = shown[0].get(identity) or shown[1][identity]
-        if part := _with_places(segment, locators, versions):
+        if part := _with_places(segment, known, versions):
             segments.append(part.model_copy(update={"position": len(segments)}))
     return Carried(tuple(segments), frozenset(old) - {one.segment_id for one in segments})
 
 
-def _places_of(segment: Segment, source: Source) -> dict[str, Locator]:
-    if segment.places:
-        return {one.contents: one.locator for one in segment.places}
-    return dict.fromkeys(HeldContents.parse(source.fingerprint).fingerprints, segment.locator)
+def _places_of(segment: Segment, source: Source) -> dict[str, SegmentPlace]:
+    """Return the places of a segment in the contents of its source, each with its uses."""
+    named = contents_with(source.fingerprint, segment)
+    return {one: place for one in named if (place := segment.version_in(one))}
 
 
-def _with_places(segment: Segment, places: Mapping[str, Locator], versions: HeldContents) -> Segment | None:
+def _with_places(segment: Segment, places: Mapping[str, SegmentPlace], versions: HeldContents) -> Segment | None:
     """Return a segment with its places in these contents; `None` if it is in none of them."""
-    left = [SegmentPlace(contents=one, locator=places[one]) for one in versions.fingerprints if one in places]
-    if not left:
-        return None
-    several = len(versions.each) > 1
-    return segment.model_copy(update={"locator": left[0].locator, "places": tuple(left) if several else ()})
+    left = [places[one] for one in versions.fingerprints if one in places]
+    return segment.at_places(left, several=len(versions.each) > 1) if left else None

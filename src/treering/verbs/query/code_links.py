@@ -31,6 +31,8 @@ class CodeNeighbour(Value):
     """The used part of the other file, if it has a name."""
     place: str = ""
     """Such as `src/app.py#L10 @ 1f3c…`."""
+    lines: tuple[int, ...] = ()
+    """All lines of its file that use the other place, apart from imports."""
     more: int = 0
     """How many more places in the same file there are."""
     sure: bool = True
@@ -61,8 +63,8 @@ class CodeLinks:
     """Returns the file of code that an object is, or the files that a node is about."""
     links: Callable[[Call, Sequence[CodeStart], Reach, Collection[str], Direction], LinksFound]
     """Returns links of some places with some relations; no relations mean all."""
-    lines_about_callers: Callable[[Call, Sequence[Hit], Reach], Mapping[tuple[str, str], str]]
-    """Returns, by object and segment of the first hits in code, a line about its callers and tests."""
+    lines_about_callers: Callable[[Call, Sequence[Hit], Reach], Mapping[tuple[str, str], Sequence[str]]]
+    """Returns, by object and segment of the first hits in code, lines about its callers and tests."""
 
 
 def code_links() -> CodeLinks | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from posixpath import basename
 
 from treering.core.characters import label
 from treering.core.counting import listed_up_to
@@ -19,11 +18,13 @@ from treering.verbs.envelope import Call
 _MAX_SUBJECTS = 5
 """Definitions whose callers and tests are named."""
 _MAX_NAMED = 3
-"""Callers and tests that are named of each; more are counted."""
+"""Files with callers, and tests, that are named of each; more are counted."""
+_MAX_LINES = 10
+"""Lines named of a file."""
 
 
-def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], str]:
-    """Return, by object and segment of the first hits in code, a line about its users; tests are left out.
+def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mapping[tuple[str, str], Sequence[str]]:
+    """Return, by object and segment of the first hits in code, lines about the users of its names; tests have none.
 
     Empty for a read of the past: links of code are known for the present only.
     """
@@ -33,8 +34,7 @@ def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mappin
     near = Reach(reach.scope, descend=reach.descend)
     searches = [users_of(subject, near, thorough=False) for subject in places.values()]
     results: list[list[CodeUser]] = run_code_searches(call, searches)
-    lines = {place: _line(places[place], users) for place, users in zip(places, results, strict=True)}
-    return {place: line for place, line in lines.items() if line}
+    return {place: _lines(subject, users) for (place, subject), users in zip(places.items(), results, strict=True)}
 
 
 def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubject]]:
@@ -51,22 +51,31 @@ def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubjec
             yield (hit.head.object_id, hit.head.part), subject
 
 
-def _line(subject: CodeSubject, users: Sequence[CodeUser]) -> str:
+def _lines(subject: CodeSubject, users: Sequence[CodeUser]) -> tuple[str, ...]:
+    """Return a line about the users of each name of a subject, for names with users."""
     sure = [user for user in users if user.sure]
-    others = [user for user in sure if user.how != "imports"] or sure
-    tests = list(dict.fromkeys(user.place.file.path for user in others if user.place.is_test))
-    code = list(dict.fromkeys(_where(user) for user in others if not user.place.is_test))
-    parts = [*_listed("used by", code), *_listed("tested by", [label(path) for path in tests])]
-    name = label(f"{', '.join(subject.names[:_MAX_NAMED])} ({subject.file.path})")
-    return f"{name}: {'; '.join(parts)}" if parts else ""
+    by_name = {name: [user for user in sure if user.name in (name, "*")] for name in subject.names}
+    return tuple(line for name, used in by_name.items() if (line := _line(f"{name} ({subject.file.path})", used)))
+
+
+def _line(name: str, users: Sequence[CodeUser]) -> str:
+    used = [user for user in users if user.how != "imports"] or users
+    tests = list(dict.fromkeys(label(user.place.file.path) for user in used if user.place.is_test))
+    files: dict[str, list[CodeUser]] = {}
+    for user in (user for user in used if not user.place.is_test):
+        files.setdefault(user.place.file.path, []).append(user)
+    code = [_place(path, users) for path, users in files.items()]
+    parts = [*_listed("used by", code), *_listed("tested by", tests)]
+    return f"{label(name)}: {'; '.join(parts)}" if parts else ""
 
 
 def _listed(word: str, names: Sequence[str]) -> list[str]:
     return [f"{word} {listed_up_to(_MAX_NAMED, names)}"] if names else []
 
 
-def _where(user: CodeUser) -> str:
-    path, heading = user.place.file.path, user.place.head.heading
-    name = "" if heading == basename(path) else heading
-    at = f"{path}#L{user.line}" if user.line else path
-    return label(f"{name} ({at})" if name else at)
+def _place(path: str, users: Sequence[CodeUser]) -> str:
+    """Return a file with the lines of its users and the definitions that contain them."""
+    headings = dict.fromkeys(name for user in users for name in names_in_heading(user.place.head.heading, path))
+    lines = ", ".join(f"L{line}" for line in sorted({line for user in users for line in user.lines})[:_MAX_LINES])
+    at = f"{path}#{lines}" if lines else path
+    return label(f"{', '.join(islice(headings, _MAX_NAMED))} ({at})" if headings else at)

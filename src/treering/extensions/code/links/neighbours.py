@@ -124,7 +124,9 @@ def _only_standing(found: PassagesFound, read: ObjectsFound) -> PassagesFound:
     return replace(found, heads=heads, named=named)
 
 
-def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour:
+def _of_user(relation: CodeRelation, found: Sequence[CodeUser]) -> CodeNeighbour:
+    used = [user for user in found if user.how != "imports"]
+    users = used or found
     first = users[0]
     head = first.place.head
     names = dict.fromkeys(user.name for user in users if user.name.strip("*"))
@@ -140,7 +142,8 @@ def _of_user(relation: CodeRelation, users: Sequence[CodeUser]) -> CodeNeighbour
         sure=first.sure,
         of=", ".join(names),
         place=_cited(first.segment, first.line),
-        more=len(users) - 1,
+        lines=tuple(sorted({line for user in used for line in user.lines})),
+        more=len({user.place.head.key for user in found}) - 1,
     )
 
 

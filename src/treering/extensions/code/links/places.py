@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from posixpath import dirname
 
 from treering.core.evidence import Lines, Segment
@@ -22,6 +23,8 @@ _MOST_MANIFESTS = 50
 _FIXTURE = re.compile(
     r"(?:^|/)(?:testdata|(?:tests?|__tests__|specs?)/(?:[^/]+/)*(?:[^/]+[-_])?(?:data|fixtures?|syntax|corpus)(?:[-_][^/]+)?)/"
 )
+_BUILT = ("dist", "build", "out")
+"""Folders with the built entry of a package, which is not in the repository."""
 _ENTRIES = ("", "/src", "/src/main", "/lib", "/source")
 
 
@@ -118,7 +121,7 @@ def line_of(segment: Segment, name: str) -> int | None:
     return segment.locator.start
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packages:
     """The packages in the manifests of a repository, each with its folder."""
 
@@ -134,14 +137,29 @@ class Packages:
         return []
 
     def names(self, module: str) -> list[str]:
-        """Return the names with `@` of a module with a full path."""
+        """Return the names with `@` of a module with a full path, and the built modules that it is the source of."""
         names = []
         for package, folder in self.folders.items():
             for entry in _ENTRIES:
                 start = f"{folder}{entry}"
                 if module == start or module.startswith(f"{start}/"):
                     names.append(f"@{package}{module.removeprefix(start)}".rstrip("/"))
-        return list(dict.fromkeys(names))
+        built = [one for one in self._built if f"@{self._built[one]}" in names]
+        return list(dict.fromkeys((*names, *built)))
+
+    def source_of(self, module: str) -> str:
+        """Return the package with `@` whose built entry a module with a full path is, or else the module."""
+        return f"@{self._built[module]}" if module in self._built else module
+
+    @cached_property
+    def _built(self) -> Mapping[str, str]:
+        """The packages by the modules that their built entry may be."""
+        return {
+            f"{folder}/{built}{name}": package
+            for package, folder in self.folders.items()
+            for built in _BUILT
+            for name in ("", f"/{package.rpartition('/')[2]}")
+        }
 
 
 def read_packages(found: PassagesFound, family: str, root: str) -> Steps[Packages]:

@@ -1,8 +1,9 @@
 """Find the passages that import, call, use or test a code file or its definitions."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
 from typing import Literal
 
 from treering.core.evidence import Lines, Segment
@@ -20,6 +21,7 @@ from treering.extensions.code.links.places import (
     read_packages,
     unit_of,
 )
+from treering.extensions.code.links.used_lines import lines_using
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
@@ -49,6 +51,8 @@ _MAX_DEFINITIONS = 40
 """Definitions of a whole file that are searched by name."""
 _MAX_REEXPORTING = 8
 """Modules followed that re-export definitions of the file."""
+_MAX_REEXPORTS = 2
+"""How often a name is followed through a module that re-exports it."""
 _OF_FILES: tuple[How, ...] = ("imports", "calls", "uses")
 _OF_SYMBOLS: tuple[How, ...] = ("calls", "uses", "imports")
 
@@ -64,17 +68,29 @@ class CodeSubject:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeUser:
-    """A passage that uses the subject: how, the used name (empty: the module), and the line in its file."""
+    """A passage that uses the subject: how, and the used name (empty: the module)."""
 
     place: CodePlace
     how: Relation
     name: str
-    line: int | None
     segment: Segment
+    use: CodeUse
     sure: bool = True
     """False if the receiver of the call is unknown, and another file defines a method of this name, too."""
+    apart_from: tuple[str, ...] = ()
+    """Definitions in the passage whose lines do not count."""
+
+    @cached_property
+    def lines(self) -> tuple[int, ...]:
+        """The lines of its file that use the name, apart from its definitions; of imports only the first."""
+        return _lines_of(self)
+
+    @property
+    def line(self) -> int | None:
+        """The first line."""
+        return next(iter(self.lines), None)
 
 
 def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> Steps[list[CodeUser]]:
@@ -82,7 +98,8 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
 
     A name of unknown origin counts as the subject's if no other definition in the root has it. If others have it, uses
     of a symbol come last and are not `sure`; users of a whole file and tests are left out. Unless `thorough`, only two
-    requests are made, and imports by a package name or through another module are left out.
+    requests are made, and imports by a package name are left out, and imports through another module, too, unless they
+    are the only ones.
     """
     names = _SubjectNames.make(subject)
     found: PassagesFound = yield PassageRequest((), reach, named=names.names)
@@ -93,9 +110,9 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
     users = yield from _read(names, found, packages, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)
     if thorough:
         users = yield from _by_imported_class(names, found, reach, users)
-        through = _reexports(names, users)
-        more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
-        users += yield from _read_through(names, more, through, users)
+    if thorough or all(user.how == "imports" for user in users):
+        levels, most = (_MAX_REEXPORTS, _MAX_READ) if thorough else (1, _MAX_READ_QUICKLY)
+        users += yield from _through_modules(names, users, packages, reach, levels=levels, most=most)
     return _ranked(subject, users)
 
 
@@ -160,7 +177,7 @@ def _read(names: _SubjectNames, found: PassagesFound, packages: Packages, *, mos
     segments = yield from _segments(places)
     sole = frozenset(name for name in names.wanted if _is_sole(names, found, name))
     meaning = _Meaning(names, found, package_folders(found, [names.file], subject.root), packages, sole)
-    return [user for place in places if (user := _user(meaning, place, segments.get(_key(place))))]
+    return [user for place in places for user in _users_in(meaning, place, segments.get(_key(place)))]
 
 
 @dataclass(frozen=True)
@@ -220,7 +237,7 @@ class _Meaning:
         return is_defined or (not modules and bool(self.packages.folders))
 
     def _is_module(self, module: str, place: CodePlace) -> bool:
-        file = self.names.file
+        file, module = self.names.file, self.packages.source_of(module)
         if module.startswith("@"):
             return file.module in self.packages.modules(module)
         if not is_module_of(file, module, place.file, self.folders):
@@ -289,68 +306,98 @@ def _is_sole(names: _SubjectNames, found: PassagesFound, name: str) -> bool:
     return not units - {unit_of(file)} and file.path in {place.file.path for place in places}
 
 
-def _user(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> CodeUser | None:
-    """Return the use of the subject in a passage, or `None`."""
+def _users_in(meaning: _Meaning, place: CodePlace, segment: Segment | None) -> list[CodeUser]:
+    """Return the uses of the subject in a passage: the first of a whole file, otherwise the strongest of each name."""
     subject = meaning.names.subject
     is_own = place.head.object_id == subject.source_id
     if segment is None or (is_own and subject.whole):
-        return None
+        return []
+    users: dict[str, CodeUser] = {}
     for use in _uses_of(segment, subject):
         name, sure = meaning.name(place, use) or (None, False)
-        if name is None or (not name and place.is_test and place.file.family == "go"):
+        if name is None or name in users or (not name and place.is_test and place.file.family == "go"):
             continue  # in Go, a test that imports a package need not use this file of it
-        last_part = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
-        line = line_of(segment, last_part)
-        if is_own and _defines(place, name):
-            line = _line_outside(segment, subject, last_part) if use.how == "calls" else None
-            if line is None:
-                continue
+        if users and (subject.whole or use.how == "imports"):
+            break
         # In Go, a call of a method only uses its type.
         of_member = place.file.family == "go" and use.name.startswith(f"{name}.")
         how: Relation = "uses" if of_member and use.how == "calls" else use.how
-        return CodeUser(place, how, name, line, segment, sure)
-    return None
+        is_inside = is_own and _defines(place, name)
+        user = CodeUser(place, how, name, segment, use, sure, subject.names if is_inside else ())
+        if not is_inside or (use.how == "calls" and user.lines):
+            users[name] = user
+    return list(users.values())
 
 
-def _line_outside(segment: Segment, subject: CodeSubject, name: str) -> int | None:
-    """Return the first line of a segment that calls a name, apart from definitions of the subject and of the name."""
-    defined = ((one, one.name.replace("::", ".")) for one in segment.definitions)
+def _lines_of(user: CodeUser) -> tuple[int, ...]:
+    segment, family, use = user.segment, user.place.file.family, user.use
+    if not isinstance(segment.locator, Lines) or (user.apart_from and not segment.definitions):
+        return ()
+    used = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2]
+    # In Go, a variable has the type that is used; elsewhere a member of the name is used.
+    name = used if family == "go" or not user.name.strip("*") else user.name.rpartition(".")[2]
+    is_member = use.name.startswith(".") or "." in user.name
+    defined = [(one, one.name.replace("::", ".")) for one in segment.definitions]
+    headings = {one.first for one, qualified in defined if qualified.rpartition(".")[2] == name}
     spans = [
         (one.first, one.last)
         for one, qualified in defined
-        if qualified in subject.names or qualified.rpartition(".")[2] == name
+        if user.apart_from and (qualified in user.apart_from or one.first in headings)
     ]
-    if not (spans and isinstance(segment.locator, Lines)):
-        return None
-    for call in re.finditer(rf"(?<!\w){re.escape(name)}!?\(", segment.excerpt):
-        line = segment.excerpt.count("\n", 0, call.start()) + 1
-        if not any(first <= line <= last for first, last in spans):
-            return segment.locator.start + line - 1
-    return None
+    lines = tuple(
+        segment.locator.start + line - 1
+        for line in lines_using(segment.excerpt, name, family, member=is_member)
+        if line not in headings and not any(first <= line <= last for first, last in spans)
+    )
+    if user.apart_from or (lines and use.how != "imports"):
+        return lines
+    first = line_of(segment, used)
+    return (first,) if first is not None else ()
 
 
 def _defines(place: CodePlace, name: str) -> bool:
     return name in place.head.heading.replace("::", ".").split(", ")
 
 
-def _reexports(names: _SubjectNames, users: Sequence[CodeUser]) -> dict[str, tuple[CodeFile, str]]:
+def _through_modules(
+    names: _SubjectNames, users: Sequence[CodeUser], packages: Packages, reach: Reach, *, levels: int, most: int
+) -> Steps[list[CodeUser]]:
+    """Find further users through modules that re-export definitions, and through modules that re-export those."""
+    known, fresh = list(users), list(users)
+    for _ in range(levels):
+        through = _reexports(names, fresh, packages)
+        if not through:
+            break
+        more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
+        fresh = yield from _read_through(names, more, through, packages, known, most=most)
+        known += fresh
+    return known[len(users) :]
+
+
+def _reexports(names: _SubjectNames, users: Sequence[CodeUser], packages: Packages) -> dict[str, tuple[CodeFile, str]]:
     """Return the index names of uses through modules that re-export definitions, such as a package's `__init__`."""
     family, uses = names.file.family, dict[str, tuple[CodeFile, str]]()
-    for user in [user for user in users if user.name and _reexports_names(user)][:_MAX_REEXPORTING]:
-        for name in names.wanted if user.name == "*" else [user.name]:
-            for module in user.place.file.modules:
+    for user in [user for user in users if user.name and _reexports_names(user.place)][:_MAX_REEXPORTING]:
+        for name in (*names.wanted, "*") if user.name == "*" else (user.name, "*"):
+            for module in (*user.place.file.modules, *packages.names(user.place.file.module)):
                 uses[uses_name(family, module, name)] = (user.place.file, name)
     return uses
 
 
-def _reexports_names(user: CodeUser) -> bool:
-    file = user.place.file
+def _reexports_names(place: CodePlace) -> bool:
+    file = place.file
     is_folder = file.module == "/" + file.path.rpartition("/")[0]
-    return is_folder and file.family in ("py", "js", "rs") and not user.place.is_test
+    return is_folder and file.family in ("py", "js", "rs") and not place.is_test
 
 
 def _read_through(
-    names: _SubjectNames, found: PassagesFound, through: Mapping[str, tuple[CodeFile, str]], known: Iterable[CodeUser]
+    names: _SubjectNames,
+    found: PassagesFound,
+    through: Mapping[str, tuple[CodeFile, str]],
+    packages: Packages,
+    known: Iterable[CodeUser],
+    *,
+    most: int,
 ) -> Steps[list[CodeUser]]:
     subject, seen = names.subject, {_key(user.place) for user in known}
     named = [
@@ -359,22 +406,42 @@ def _read_through(
         for place in places_in(found, name, names.file.family, subject.root)
         if _key(place) not in seen and place.head.object_id != subject.source_id
     ]
-    ways = {_key(place): (place, way) for place, way in named}
-    places = _nearest_first(subject, (place for place, _ in ways.values()), _MAX_READ)
+    ways: dict[tuple[str, str], tuple[CodePlace, list[tuple[CodeFile, str]]]] = {}
+    for place, way in named:
+        ways.setdefault(_key(place), (place, []))[1].append(way)
+    places = _nearest_first(subject, (place for place, _ in ways.values()), most)
     segments = yield from _segments(places)
-    users = (_through(subject, place, segments.get(_key(place)), *ways[_key(place)][1]) for place in places)
-    return list(filter(None, users))
+    return [
+        user
+        for place in places
+        if (segment := segments.get(_key(place)))
+        for user in _through(subject, place, segment, packages, ways[_key(place)][1])
+    ]
 
 
 def _through(
-    subject: CodeSubject, place: CodePlace, segment: Segment | None, file: CodeFile, name: str
-) -> CodeUser | None:
-    """Return the use of a name in a passage that imports it from the re-exporting `file`, or `None`."""
-    for use in _uses_of(segment, subject):
+    subject: CodeSubject,
+    place: CodePlace,
+    segment: Segment,
+    packages: Packages,
+    ways: Sequence[tuple[CodeFile, str]],
+) -> list[CodeUser]:
+    """Return the uses of names in a passage that imports them from files that re-export them."""
+    users: dict[str, CodeUser] = {}
+    for use, (file, name) in product(_uses_of(segment, subject), ways):
+        if name in users or (users and use.how == "imports"):
+            continue
         for module, used_name in used_from(place.file, use):
-            if segment and _covers(name, used_name) and is_module_of(file, module, place.file, frozenset()):
-                return CodeUser(place, use.how, name, line_of(segment, name.rpartition(".")[2]), segment)
-    return None
+            is_used = _covers(name, used_name) or (name == use.name == "*" and _reexports_names(place))
+            if is_used and _is_at(file, packages.source_of(module), place, packages):
+                users[name] = CodeUser(place, use.how, name, segment, use)
+    return list(users.values())
+
+
+def _is_at(file: CodeFile, module: str, place: CodePlace, packages: Packages) -> bool:
+    if module.startswith("@"):
+        return file.module in packages.modules(module)
+    return is_module_of(file, module, place.file, frozenset())
 
 
 def _uses_of(segment: Segment | None, subject: CodeSubject) -> list[CodeUse]:
@@ -411,5 +478,9 @@ def _distance(subject: CodeSubject, place: CodePlace) -> tuple[bool, int, str]:
 
 def _ranked(subject: CodeSubject, users: Sequence[CodeUser]) -> list[CodeUser]:
     return sorted(
-        users, key=lambda user: (not user.sure, *_distance(subject, user.place), user.line or 0, user.place.head.key)
+        users, key=lambda user: (not user.sure, *_distance(subject, user.place), _start(user), user.place.head.key)
     )
+
+
+def _start(user: CodeUser) -> int:
+    return user.segment.locator.start if isinstance(user.segment.locator, Lines) else 0

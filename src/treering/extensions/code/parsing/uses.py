@@ -312,7 +312,7 @@ def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
     """Return whether the parser sees a used name; definitions and keyword arguments are recognized by the text."""
     start, end = match.span()
     start += data[start] == _DOT
-    if data[start - 6 : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
+    if data[max(start - 6, 0) : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
         return False
     if data[end : end + 1] == b":" and not data[data.rfind(b"\n", 0, start) + 1 : start].strip():
         return False

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 
 from treering.core.audit import ERASED, AuditEvent
 from treering.core.canonical import FrozenModel, Instant, is_none, parse_time
-from treering.core.evidence import EvidenceRef, Locator, Segment, SegmentPlace, on_any_branch, segment_hash
+from treering.core.evidence import EvidenceRef, Segment, SegmentPlace, on_any_branch, segment_hash
 from treering.core.objects import AnyObject, Channel, Knowledge, Object, Source
 from treering.core.versions import SEVERAL, ContentsOnBranches, HeldContents, known_branches
 from treering.extensions.sharing.merge_rules.notices import WITHHELD, is_notice, noticed, without_notice
@@ -537,13 +537,13 @@ def _segments_together(item: Source, held: HeldContents, history: Sequence[Merge
         if isinstance(entry.after, Source):
             read |= dict.fromkeys(HeldContents.parse(entry.after.fingerprint).fingerprints, entry.after)
     segments: dict[str, Segment] = {}
-    places: dict[str, dict[str, Locator]] = {}
+    places: dict[str, dict[str, SegmentPlace]] = {}
     known: dict[tuple[str, int], str] = {}
     for contents in held.fingerprints:
         source, seen = read[contents], dict[str, int]()
         for segment in source.segments:
-            locator = segment.place_in_contents(contents)
-            if locator is None:
+            place = segment.version_in(contents)
+            if place is None:
                 continue
             nth = seen[segment.excerpt] = seen.get(segment.excerpt, 0) + 1
             name = segment.segment_id if segment.segment_id in segments else known.get((segment.excerpt, nth), "")
@@ -552,18 +552,10 @@ def _segments_together(item: Source, held: HeldContents, history: Sequence[Merge
                 segments[name] = segment if source.salt == item.salt else _salted(segment, item.salt)
                 places[name] = {}
             known.setdefault((segment.excerpt, nth), name)
-            places[name][contents] = locator
+            places[name][contents] = place
     several = len(held.each) > 1
     return tuple(
-        segment.model_copy(
-            update={
-                "position": at,
-                "locator": next(iter(places[name].values())),
-                "places": tuple(SegmentPlace(contents=one, locator=place) for one, place in places[name].items())
-                if several
-                else (),
-            }
-        )
+        segment.model_copy(update={"position": at}).at_places([*places[name].values()], several=several)
         for at, (name, segment) in enumerate(segments.items())
     )
 

@@ -1,0 +1,59 @@
+"""The lines of code that use a name, without its comments, strings and imports."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+_DOUBLE = r'"(?:\\.|[^"\\\n])*+"'
+_SINGLE = r"'(?:\\.|[^'\\\n])*+'"
+_BLOCKS = r"/\*[\s\S]*?(?:\*/|\Z)|//[^\n]*"
+_PYTHON = rf"(?<![fF])(?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|{_DOUBLE}|{_SINGLE})"
+_IMPORTS = (
+    r"(?:(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:import|from|use|using)\b|export(?=[ \t]*(?:type[ \t]*)?[{*]))"
+    r"(?![ \t]*[(.=])[^\n;{(]*(?:[{(][^})]*[)}][^\n;]*)?"
+    r"|(?:const|let|var)[ \t]*(?:\{[^}]*\}|\w+)[ \t]*=[ \t]*require\([^)]*\)"
+)
+_TEXTS = {
+    "py": rf"#[^\n]*|{_PYTHON}",
+    "rb": rf"#[^\n]*|{_SINGLE}",
+    "sh": r"(?<![^\s])#[^\n]*",
+    "php": rf"#[^\n\[][^\n]*|{_BLOCKS}|{_SINGLE}",
+    "rs": rf"{_BLOCKS}|{_DOUBLE}",
+}
+"""The comments and strings by language family; strings that may contain code are left in."""
+
+
+# A name after a dot is another object's; before `:` or `=` it is a key, a parameter or a keyword.
+_STARTS_OWN = re.compile(r"(?<![\w$])(?:(?<![.])|(?<=[.]{3}))(?<!::)(?<!->)")
+_ENDS_OWN = re.compile(r"(?![\w$]|\s*(?::(?!:)|=(?![=>])))")
+_STARTS_MEMBER = re.compile(r"(?<=[.>:])")
+_STARTS, _ENDS = re.compile(r"(?<![\w$])"), re.compile(r"(?![\w$])")
+
+
+def lines_using(code: str, name: str, family: str, *, member: bool = False) -> Sequence[int]:
+    """Return the lines of a code, from 1, that use a name; of a `member`, those that use it with its object."""
+    if not name or name not in code:
+        return ()
+    text = _texts(family).sub(_blank, code)
+    places = [*_places(text, name)]
+    for starts, ends in ((_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN), (_STARTS, _ENDS)):
+        if uses := [at for at in places if starts.match(text, at) and ends.match(text, at + len(name))]:
+            return tuple(dict.fromkeys(text.count("\n", 0, at) + 1 for at in uses))
+    return ()
+
+
+def _places(text: str, name: str) -> Iterator[int]:
+    at = text.find(name)
+    while at >= 0:
+        yield at
+        at = text.find(name, at + 1)
+
+
+@lru_cache
+def _texts(family: str) -> re.Pattern[str]:
+    texts = _TEXTS.get(family, f"{_BLOCKS}|{_DOUBLE}|{_SINGLE}")
+    return re.compile(rf"""(?=["'/#])(?:{texts})|^[ \t]*+(?:{_IMPORTS})""", re.MULTILINE)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
