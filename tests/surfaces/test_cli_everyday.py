@@ -77,7 +77,9 @@ def test_evidence_without_words_gives_a_warning(acme):
         ("Never use fmt.Println in library code", "`treering check` reports added uses of fmt.Println."),
         (
             "No new dependencies",
-            "`treering check` cannot find violations of this rule, because it forbids no name of code.",
+            "`treering check` cannot find violations of this rule, because it forbids no name of code. "
+            "Forms that it reads: 'Never use NAME in FOLDER', "
+            "'Never import from MODULE in FOLDER', 'Use NAME instead of NAME'.",
         ),
     ],
 )

@@ -502,6 +502,21 @@ def test_edit_beside_a_forbidden_name_does_not_show_its_rule_again(space, acme):
     assert shown == ""
 
 
+def test_edit_that_creates_a_file_shows_the_rule_that_it_breaks(space, acme):
+    rule(space, "Never call print", "")
+    given = {"file_path": "acme/new.py", "old_string": "", "new_string": "print(1)\n"}
+    lines = lines_before_edit(space, file_edits({"cwd": str(acme), "tool_input": given}, acme), acme)
+    assert texts(lines)[0] == "This edit adds print. Rule: Never call print"
+
+
+def test_edit_that_changes_a_part_of_an_import_shows_the_rule_that_it_breaks(space, acme):
+    rule(space, "Import ref from 'vue-demi' instead of 'vue'", "")
+    (acme / "hmr.ts").write_text("import {\n  ref,\n} from 'vue-demi'\n")
+    shown = texts(lines_before_edit(space, [edit("'vue-demi'", "'vue'", "hmr.ts")], acme))
+    assert shown[0] == "This edit adds vue. Rule: Import ref from 'vue-demi' instead of 'vue'"
+    assert "This edit adds" not in "".join(texts(lines_before_edit(space, [edit("ref", "h", "hmr.ts")], acme)))
+
+
 def test_new_file_of_a_patch_has_its_text(acme):
     patch = "*** Begin Patch\n*** Add File: acme/new.py\n+def start():\n+    pass\n*** End Patch"
     (found,) = file_edits({"cwd": str(acme), "tool_input": patch}, acme)

@@ -23,8 +23,8 @@ from treering.extensions.coding_agents.edits import (
     TouchedSymbols,
     name_in_calls,
     outline_at,
-    replacements_of,
     touched_by,
+    whole_changes_of,
 )
 from treering.extensions.coding_agents.governing import (
     HeldRule,
@@ -103,7 +103,7 @@ def lines_about_broken_rules(space: Space, edits: Sequence[FileEdit], top: Path)
 
 def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
-    changes = [(edit, replacements_of(edit, paths.top)) for edit in edits]
+    changes = [(edit, whole_changes_of(edit, paths.top)) for edit in edits]
     for rule in (one for one in rules if one.item.status != "stale"):
         scope = scope_of(rule.item)
         for forbidden, (edit, replacements) in product(forbidden_by(rule_of(rule.item)), changes):

@@ -307,14 +307,19 @@ def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
         write(space, envelope, access, writing)
 
 
+_NOT_CHECKED = (
+    "`treering check` cannot find violations of this rule, because it forbids no name of code. Forms that it reads: "
+    "'Never use NAME in FOLDER', 'Never import from MODULE in FOLDER', 'Use NAME instead of NAME'."
+)
+
+
 def _say_what_check_finds(rule: str) -> None:
     from treering.registry import extensions
     from treering.verbs.forbidden_code import forbidden_by
 
     if "checks" in {one.name for one in extensions()}:
         names = " and ".join(dict.fromkeys(one_line(one.name) for one in forbidden_by(rule)))
-        no_name = "`treering check` cannot find violations of this rule, because it forbids no name of code."
-        say(f"`treering check` reports added uses of {names}." if names else no_name)
+        say(f"`treering check` reports added uses of {names}." if names else _NOT_CHECKED)
 
 
 def _words(text: Sequence[str]) -> str:
