@@ -87,6 +87,16 @@ def test_recording_a_rule_ends_with_whether_check_finds_violations(acme, text, c
     assert printed(acme, "rule", text, "--for", "src") == f"Rule: {text}. Undo with: treering undo\n{checked}\n"
 
 
+def test_decision_of_an_agent_is_a_candidate_until_it_is_confirmed(acme):
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3", "--as-agent")
+    shown = printed(acme, "show", "Retries are bounded")
+    assert "(decision, candidate)" in shown
+    assert "(agent)" in shown.splitlines()[-1]
+    assert "Stated    Retries are bounded (recorded by an agent" in printed(acme, "brief")
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    assert "(decision, active)" in printed(acme, "show", "Retries are bounded")
+
+
 def test_receipt_of_a_whole_file_names_all_its_lines(acme):
     parts = (f"## Part {part}\n\n{f'Sentence of part {part}. ' * 30}\n\n" for part in range(4))
     (acme.folder / "guide.md").write_text(f"# Guide\n\n{''.join(parts)}")

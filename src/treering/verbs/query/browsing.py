@@ -43,6 +43,7 @@ class HistoryEntry(Value):
     time: str
     event: str
     actor: str
+    channel: str = ""
     status: str = ""
     revision: int | None = None
     reason: str = ""
@@ -57,6 +58,7 @@ def change_of(event: AuditEvent) -> HistoryEntry:
         time=render_time(event.timestamp),
         event=event.event_type,
         actor=event.actor,
+        channel=event.channel,
         status=str(after.get("status", "")),
         revision=after.get("revision"),
         reason=event.reason,

@@ -277,7 +277,7 @@ def replace(
 
     with opened(access, writing) as space:
         envelope = everyday.replacement(space.engine, item, *_statement(text, because), why=why)
-        write(space, envelope, access, writing)
+        write(space, everyday.recorded_by(space.engine, envelope), access, writing)
 
 
 def undo(
@@ -304,7 +304,7 @@ def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
     from treering.surfaces.cli.calls import write
 
     with opened(access, writing, create=True) as space:
-        write(space, envelope, access, writing)
+        write(space, everyday.recorded_by(space.engine, envelope), access, writing)
 
 
 _NOT_CHECKED = (
