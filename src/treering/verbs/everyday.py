@@ -115,18 +115,6 @@ def replacement(engine: Engine, old: str, text: str, because: Because = _NOTHING
     return Envelope(mode="supersede", scope=item.scope, input={"id": item.id, "knowledge": new})
 
 
-def recorded_by(engine: Engine, call: Envelope) -> Envelope:
-    """Return a call as its author may make it: a statement of an agent is a candidate until a person confirms it.
-
-    If a person has to review the write anyway, the review confirms it.
-    """
-    author, given = engine.author, call.input
-    is_direct = author.channel == "agent" and author.channel in engine.ledger.policy.direct_channels
-    if not is_direct or call.mode != "knowledge" or not isinstance(given, Mapping):
-        return call
-    return call.model_copy(update={"input": {name: value for name, value in given.items() if name != "status"}})
-
-
 def conditions(engine: Engine, *, kind: str = "", path: str = "", since: str = "", scope: str = ROOT) -> dict[str, Any]:
     """Return the filter of a search: by kind, by path below the caller's repository, and by time of change.
 

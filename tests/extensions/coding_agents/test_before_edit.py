@@ -502,6 +502,32 @@ def test_edit_beside_a_forbidden_name_does_not_show_its_rule_again(space, acme):
     assert shown == ""
 
 
+def test_edit_of_a_renamed_file_shows_the_decision_that_its_rename_made_stale(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    (acme / "acme/upload.py").rename(acme / "acme/sending.py")
+    edited = {"acme/sending.py": UPLOAD.replace("connection.put(file)", "file.post(to=connection)")}
+    Scratch(acme).commit(edited)
+    space.ingest("repo", input={"path": str(acme)})
+    (decision, *_) = texts(lines_before_edit(space, [FileEdit("acme/sending.py")], acme))
+    assert decision == "Decision: A file is put once (stale; acme/sending.py:3 changed)"
+
+
+def test_edit_of_a_file_shows_the_stale_decision_of_the_removed_file_that_git_finds_in_it(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    (acme / "acme/upload.py").unlink()
+    Scratch(acme).commit({})
+    space.ingest("repo", input={"path": str(acme)})
+    Scratch(acme).commit({"acme/sending.py": UPLOAD.replace("connection.put(file)", "file.post(to=connection)")})
+    space.ingest("repo", input={"path": str(acme)})
+    (decision, *_) = texts(lines_before_edit(space, [FileEdit("acme/sending.py")], acme))
+    removed = "acme/upload.py:3 removed, the file was renamed to acme/sending.py"
+    assert decision == f"Decision: A file is put once (stale; {removed})"
+    assert removed in "\n".join(space.query("brief").lines)
+    (stale,) = (one for one in space.lint("semantic").findings if one.rule == "stale")
+    assert "acme/upload.py was removed" in stale.explanation
+    assert "repo:" not in stale.explanation
+
+
 def test_edit_that_creates_a_file_shows_the_rule_that_it_breaks(space, acme):
     rule(space, "Never call print", "")
     given = {"file_path": "acme/new.py", "old_string": "", "new_string": "print(1)\n"}

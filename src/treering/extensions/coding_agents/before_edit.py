@@ -28,6 +28,7 @@ from treering.extensions.coding_agents.edits import (
 )
 from treering.extensions.coding_agents.governing import (
     HeldRule,
+    about_renamed,
     call_on,
     each_once,
     file_at,
@@ -143,13 +144,13 @@ def _governing(
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     places = [{source.id: parts}] if source and parts else []
     whole_file = {source.id if source else "": frozenset[str]()}
-    subject = _Subject.of(edit, source)
+    subject, renamed = _Subject.of(edit, source), about_renamed(call, rules, edit.path)
 
     def distance(rule: HeldRule) -> int:
         """Return 0 for knowledge about the symbols, 1 for the file, and more for its folders and its subject."""
         is_near = (
             any(rule.rests_on(one) for one in places),
-            rule.rests_on(whole_file) or _is_named(edit.path, rule.item),
+            rule.rests_on(whole_file) or rule.item.id in renamed or _is_named(edit.path, rule.item),
             applies_to(scope_of(rule.item), edit.path) and not (rule.is_only_in_files and not subject.has(rule.item)),
             not scope_of(rule.item) and not rule.is_only_in_files and subject.has(rule.item),
         )

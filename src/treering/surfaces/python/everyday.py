@@ -189,7 +189,6 @@ class EverydayMethods:
         return review.REVERT.perform(self.engine, given=given, options=options, granted=EVERYTHING)
 
     def _record(self, call: Envelope) -> NewEntry:
-        call = everyday.recorded_by(self.engine, call)
         return NewEntry(cast("WriteReport", TOOLS["crystallize"].call(self.engine, call, granted=EVERYTHING)))
 
     def _call(

@@ -13,7 +13,7 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.core.versions import TreeView, known_branches, payload_on
+from treering.core.versions import known_branches, payload_on
 from treering.ports.ledger import Altered, Ledger, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
@@ -41,7 +41,7 @@ from treering.verbs.reading import ReadOptions, nothing_recorded, selection_of, 
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.short_ids import short_id
 from treering.verbs.stale import may_be_stale
-from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
+from treering.verbs.trees import CHANGED, AskedTree, maps_of, notes_of_objects, repository_maps
 from treering.verbs.work_order import named_work, unfinished_before
 
 _DEFAULT_TOKENS = 500
@@ -116,7 +116,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     held = [item for item in single if item.kind in KINDS and item not in stale]
     ledger = on_all_branches(call.engine.ledger)
     tree = call.tree.view if call.tree else None
-    lost = _lost(ledger, stale[: TUNING.packing.max_entries], tree)
+    lost = _lost(ledger, stale[: TUNING.packing.max_entries], call.tree)
     # The places that an unread branch lost are unknown, so its work tree is more precise.
     reasons = {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
     rules, preferences, decisions = (
@@ -126,7 +126,9 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         most = TUNING.packing.max_entries
         shown = [*rules[: TUNING.brief.rules], *preferences[:most], *decisions[:most]]
         # Only knowledge with other evidence remains current.
-        reasons |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
+        reasons |= _lost(
+            ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), call.tree
+        )
     reasons = {**reasons, **edited}
     places = first_places(call.engine.ledger, decisions[: TUNING.packing.max_entries])
     for identity, other in contradicting(decisions[: TUNING.packing.max_entries]).items():
@@ -179,9 +181,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     )
 
 
-def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: TreeView | None) -> dict[str, str]:
+def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: AskedTree | None) -> dict[str, str]:
     """Return the places that changed or were removed, by the id of the knowledge based on them."""
-    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in items}
+    view, path_now = (tree.view, tree.path_now) if tree else (None, None)
+    places = {item.id: lost_places(ledger, item, view, path_now)[:_PLACES] for item in items}
     return {identity: ", ".join(gone) for identity, gone in places.items() if gone}
 
 

@@ -193,7 +193,8 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     linked = ledger.heads(ends, as_of=moment) if ends else {}
     tree = call.tree.view if call.tree else None
     cited = cited_words(ledger, item, tree)
-    lost = lost_places(on_all_branches(ledger), item, tree) if moment is None else ()
+    path_now = call.tree.path_now if call.tree else None
+    lost = lost_places(on_all_branches(ledger), item, tree, path_now) if moment is None else ()
     quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
         verb="query",

@@ -29,6 +29,7 @@ from treering.surfaces.cli.printing import say
 from treering.surfaces.cli.session import answer, is_piped, opened
 
 if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
     from treering.verbs import everyday
     from treering.verbs.envelope import Envelope
 else:
@@ -277,7 +278,7 @@ def replace(
 
     with opened(access, writing) as space:
         envelope = everyday.replacement(space.engine, item, *_statement(text, because), why=why)
-        write(space, everyday.recorded_by(space.engine, envelope), access, writing)
+        write(space, _by_its_author(envelope, space), access, writing)
 
 
 def undo(
@@ -304,7 +305,20 @@ def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
     from treering.surfaces.cli.calls import write
 
     with opened(access, writing, create=True) as space:
-        write(space, everyday.recorded_by(space.engine, envelope), access, writing)
+        write(space, _by_its_author(envelope, space), access, writing)
+
+
+def _by_its_author(envelope: "Envelope", space: "Space") -> "Envelope":
+    """Return a call with `--as-agent` without its status: a statement of an agent is a candidate until it is confirmed.
+
+    If a person has to review the write anyway, the review confirms it.
+    """
+    engine = space.engine
+    is_direct = engine.author.channel == "agent" and "agent" in engine.ledger.policy.direct_channels
+    if not is_direct or envelope.mode != "knowledge" or isinstance(envelope.input, str):
+        return envelope
+    given = {name: value for name, value in envelope.input.items() if name != "status"}
+    return envelope.model_copy(update={"input": given})
 
 
 _NOT_CHECKED = (
