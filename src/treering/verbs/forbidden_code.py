@@ -124,12 +124,16 @@ class Forbidden:
         """Return whether a text contains the longest word of the name; quick."""
         return max(_PART.findall(self.name), key=len).lower() in text.lower()
 
+    def applies_in(self, path: str) -> bool:
+        """Return whether a file is in its place."""
+        return (not self.inside or _is_in(self.inside, path)) and not (self.outside and _is_in(self.outside, path))
+
     def lines_in(self, path: str, text: str) -> list[int]:
         """Return the numbers of the lines of a file with the name, without comments."""
         file = file_at(path)
         if not self.may_be_in(text) or (file is None and not path.endswith(_WITH_SCRIPTS)):
             return []
-        if (self.inside and not _is_in(self.inside, path)) or (self.outside and _is_in(self.outside, path)):
+        if not self.applies_in(path):
             return []
         text = (_HASHED if file and file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
         text = _GO_IMPORTS.sub(_each_with_keyword, _IMPORT_LIST.sub(_on_last_line, text.replace("?.", ".")))
@@ -160,6 +164,13 @@ def forbidden_by(rule: str) -> Iterator[Forbidden]:
             is_import = bool(written) or parts.get("verb", "").lower().startswith("import")
             pattern = _imported(name, _members(parts.get("things", ""))) if is_import else _pattern(name)
             yield Forbidden(name, re.compile(pattern), inside, TESTS if _is_of_tests(outside) else outside)
+
+
+def is_forbidden_elsewhere(rule: str, path: str, text: str, paths: Iterable[str]) -> bool:
+    """Return whether a rule only forbids names, all of them in other places among `paths`, and a text has none."""
+    names = list(forbidden_by(rule))
+    places = [one.among(paths) for one in names if not one.may_be_in(text)]
+    return len(places) == len(names) > 0 and not any(one is None or one.applies_in(path) for one in places)
 
 
 def _members(things: str) -> list[str]:

@@ -528,6 +528,26 @@ def test_edit_of_a_file_shows_the_stale_decision_of_the_removed_file_that_git_fi
     assert "repo:" not in stale.explanation
 
 
+def test_edit_shows_no_rule_that_forbids_a_name_only_in_tests(space, acme):
+    rule(space, "Never call sleep in the upload tests", "")
+    lines = texts(lines_before_edit(space, [edit("connection.put(file)", "upload(file)")], acme))
+    assert "Rule: Never call sleep in the upload tests" not in lines
+    lines = texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))
+    assert "Rule: Never call sleep in the upload tests" in lines
+
+
+def test_manifests_and_lock_files_are_no_companions(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    for number in range(8):
+        names = ("acme/upload.py", "acme/queue.py", "package.json", "pnpm-lock.yaml")
+        scratch.commit(dict.fromkeys(names, f'{{"a": {number}}}\n'))
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        here = space.asked_from(scratch.folder)
+        (line,) = texts(lines_before_edit(here, [FileEdit("acme/upload.py")], scratch.folder))
+    assert line == "Often changed together with acme/upload.py: acme/queue.py (8 commits)"
+
+
 def test_edit_that_creates_a_file_shows_the_rule_that_it_breaks(space, acme):
     rule(space, "Never call print", "")
     given = {"file_path": "acme/new.py", "old_string": "", "new_string": "print(1)\n"}

@@ -48,7 +48,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import passages_called
-from treering.verbs.forbidden_code import forbidden_by
+from treering.verbs.forbidden_code import forbidden_by, is_forbidden_elsewhere
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeNeighbour, CodeStart
@@ -63,6 +63,11 @@ _MAX_SUBJECT_CHARS = 20_000
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
 _LINE = re.compile(r"#L(\d+)")
+_OF_PACKAGE = re.compile(
+    r"(?:^|/)(?:package\.json|go\.mod|Cargo\.toml|pyproject\.toml|pom\.xml|composer\.json|Gemfile|[\w.-]+\.lock"
+    r"|[\w.-]+-lock\.\w+|go\.sum|npm-shrinkwrap\.json)$"
+)
+"""Manifests and lock files, which change with every part of a project."""
 _TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
 """The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
 _TEST_FORMS = ("test_{}", "{}_test", "{}.test", "{}.spec", "{}Test", "{}Tests", "{}Spec")
@@ -84,7 +89,7 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        applying = [one for one in rules if not is_for_other_places(one.item, edit.path, paths)]
+        applying = [one for one in rules if not _is_for_others(one.item, edit, paths)]
         here |= {one.item.id: one for one in applying}
         governing = _governing(call, applying, edit, source, touched)
         lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
@@ -132,6 +137,13 @@ class _Paths(Iterable[str]):
             repository = RepositoryContents.open(self.top)
             return [one.path for one in repository.entries(repository.resolve("HEAD"))]
         return ()
+
+
+def _is_for_others(item: Knowledge, edit: FileEdit, paths: Iterable[str]) -> bool:
+    """Return whether a rule is for other files."""
+    text = "\n".join([edit.content or "", *(one.after for one in edit.changes)])
+    is_banned_elsewhere = not scope_of(item) and is_forbidden_elsewhere(rule_of(item), edit.path, text, paths)
+    return is_banned_elsewhere or is_for_other_places(item, edit.path, paths)
 
 
 def _governing(
@@ -220,7 +232,11 @@ def _code_lines(
     if tests:
         run = f" (run `{command}`)" if (command := _test_command(repository)) else ""
         yield HookLine(f"tests:{path}", f"Tests of {path}: {_listed(tests)}{run}")
-    usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= TUNING.commits.min_together]
+    usual = [
+        f"{other} ({count} commits)"
+        for other, count in partners.items()
+        if count >= TUNING.commits.min_together and not _OF_PACKAGE.search(other)
+    ]
     if usual:
         yield HookLine(
             f"together:{path}", f"Often changed together with {path}: {', '.join(usual[: _HOOKS.max_entries])}"
