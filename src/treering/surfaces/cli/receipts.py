@@ -216,8 +216,10 @@ def _as_typed(one: "ResolvedEvidence", about: str = "") -> str:
     from treering.retrieval.text.analysis import telling_terms
 
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
-    terms, lines = frozenset(telling_terms(about)), [line.strip() for line in one.quote.splitlines() if line.strip()]
-    line = max(lines, key=lambda one: (len(terms.intersection(telling_terms(one))), _has_words(one)), default="")
+    terms, lines = frozenset(telling_terms(about)), [line.strip().strip('"') for line in one.quote.splitlines()]
+    line = max(
+        filter(None, lines), key=lambda one: (len(terms.intersection(telling_terms(one))), _has_words(one)), default=""
+    )
     return f'{place}: "{without_markers(one_line(line, most=_LINE_CHARS))}"' if line else place
 
 
