@@ -121,10 +121,52 @@ def test_broken_rule_can_fail_the_check(shop):
         ("No node:fs in src/router", "import a from 'node:fs/promises'", "src/router/a.ts"),
         ("Never import @hono/node-server", "import { serve } from '@hono/node-server'", "src/a.ts"),
         ("Use lodash-es instead of lodash/fp", "import fp from 'lodash/fp'", "src/a.ts"),
+        ("Never import 'vue' in src", "const a = await import('vue')", "src/a.ts"),
+        ("Never import 'vue' in src", "export { ref } from 'vue'", "src/a.ts"),
+        ("Never import 'vue' in src", "const { ref } = require('vue')", "src/a.js"),
+        ("Do not import ref or computed from 'vue'", "import { computed, h } from 'vue'", "src/a.ts"),
+        ("Do not import ref from `vue`", "const { ref } = require('vue')", "src/a.js"),
+        ("Never use console.log", "console.log(1)", "src/a.vue"),
+        ("Never import unsafe", 'import u "unsafe"', "src/a.go"),
+        ("Log with slog, never leave fmt.Println in src", "fmt.Println(1)", "src/a.go"),
     ],
 )
 def test_line_with_a_forbidden_name_is_found(rule, line, path):
     assert [one.lines_in(path, line) for one in forbidden_by(rule)] == [[1]]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never import from 'vue' in src",
+        "Don't import anything from 'vue' in src.",
+        "Do not import ref or computed from 'vue' in src",
+        "Import ref, computed and toRefs from 'vue-demi' instead of 'vue' in src",
+        "Files in src import reactivity helpers from vue-demi, never from vue.",
+        "In src, import helpers from `vue-demi`, not from `vue`.",
+        "Only import from 'vue-demi' in src, never from 'vue'",
+        "Imports from 'vue' are not allowed in src",
+        "Imports of 'vue' in src are forbidden",
+        "Importing from vue is forbidden in src",
+        "No imports of vue in src",
+        "Avoid importing from 'vue' in src",
+        "'vue' must not be imported in src",
+        "ref must not be imported from 'vue' in src",
+        "Never `import … from 'vue'` in src",
+    ],
+)
+def test_import_ban_is_read_in_ordinary_words(rule):
+    (forbidden,) = forbidden_by(rule)
+    text = "import {\n  ref,\n  computed,\n} from 'vue'\n"
+    assert (forbidden.name, forbidden.inside) == ("vue", "src")
+    assert forbidden.lines_in("src/a.ts", text) == [4]
+    assert forbidden.lines_in("src/a.ts", text.replace("'vue'", "'vue-demi'")) == []
+    assert forbidden.lines_in("docs/a.ts", text) == []
+
+
+def test_import_in_a_block_of_go_is_found():
+    (forbidden,) = forbidden_by("Never import unsafe")
+    assert forbidden.lines_in("a.go", 'package a\n\nimport (\n\t"fmt"\n\t"unsafe"\n)\n') == [5]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +191,12 @@ def test_line_with_a_forbidden_name_is_found(rule, line, path):
         ("Never use Buffer", "class Buffer {", "src/a.ts"),
         ("Never use Buffer", "a.Buffer.from(1)", "src/a.ts"),
         ("Never use requests in tests", "requests.append(1)", "tests/test_a.py"),
+        ("Never import 'vue' in src", "import { ref } from 'vue-demi'", "src/a.ts"),
+        ("Never import 'vue' in src", "import Vue from 'vue-demi'", "src/a.ts"),
+        ("Never import 'vue' in src", "import { ref } from './vue'", "src/a.ts"),
+        ("Never import 'vue' in src", "vue(1)", "src/a.ts"),
+        ("Do not import ref or computed from 'vue'", "import { h } from 'vue'", "src/a.ts"),
+        ("Use date-fns instead of date-fn", "import a from 'date-fn-tz'", "src/a.ts"),
     ],
 )
 def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
@@ -168,6 +216,10 @@ def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
         "Commits to main are forbidden",
         "Every fetch has a timeout.",
         "Use `just test` to run the tests.",
+        "Use tabs, not spaces.",
+        "Use `None`, not `False`, for missing values.",
+        "Get approval from a maintainer, not from a bot.",
+        "Import errors must be reported, never from tests.",
     ],
 )
 def test_rule_with_a_condition_or_without_a_name_forbids_no_name(rule):

@@ -77,12 +77,30 @@ def test_evidence_without_words_gives_a_warning(acme):
         ("Never use fmt.Println in library code", "`treering check` reports added uses of fmt.Println."),
         (
             "No new dependencies",
-            "`treering check` cannot find violations of this rule, because it forbids no name of code.",
+            "`treering check` cannot find violations of this rule, because it forbids no name of code. "
+            "Forms that it reads: 'Never use NAME in FOLDER', "
+            "'Never import from MODULE in FOLDER', 'Use NAME instead of NAME'.",
         ),
     ],
 )
 def test_recording_a_rule_ends_with_whether_check_finds_violations(acme, text, checked):
     assert printed(acme, "rule", text, "--for", "src") == f"Rule: {text}. Undo with: treering undo\n{checked}\n"
+
+
+def test_receipt_quotes_the_line_of_the_evidence_that_is_about_the_statement(acme):
+    (acme.folder / "a.ts").write_text("import {\n  h } from 'h'\n/**\n * Skips the actions of a store.\n */\nf()\n")
+    receipt = printed(acme, "decide", "Refs skip the actions", "--because", "a.ts:1-6")
+    assert '(a.ts:1-6: "* Skips the actions of a store.")' in receipt
+
+
+def test_decision_of_an_agent_is_a_candidate_until_it_is_confirmed(acme):
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3", "--as-agent")
+    shown = printed(acme, "show", "Retries are bounded")
+    assert "(decision, candidate)" in shown
+    assert "(agent)" in shown.splitlines()[-1]
+    assert "Stated    Retries are bounded (recorded by an agent" in printed(acme, "brief")
+    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    assert "(decision, active)" in printed(acme, "show", "Retries are bounded")
 
 
 def test_receipt_of_a_whole_file_names_all_its_lines(acme):
@@ -112,7 +130,7 @@ def test_decision_keeps_reason_and_alternatives(acme):
 
 def test_number_of_a_hit_is_evidence(acme):
     printed(acme, "search", "releases cut Tuesdays")
-    assert 'Decided: Ship on Tuesdays (README.md:1-5: "# Acme")' in printed(
+    assert 'Decided: Ship on Tuesdays (README.md:1-5: "Releases are cut on Tuesdays.")' in printed(
         acme, "decide", "Ship on Tuesdays", "--because", "[1]"
     )
 

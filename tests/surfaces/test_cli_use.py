@@ -90,7 +90,7 @@ def test_a_text_to_read_shows_the_segment_to_cite(stage: Stage) -> None:
     pack = stage.done("query", "what was decided about the SQLite file").out
     assert "README.md#L5-L7" in pack
     assert (
-        'Decided: One file again (README.md:5-7: "## Decision").'
+        'Decided: One file again (README.md:5-7: "We decided to keep a space in one SQLite file'
         in stage.done("decide", "One file again", "--because", "README.md#L5-L7").out
     )
 

@@ -128,6 +128,14 @@ def place_in(locator: Locator, origin: str) -> str:
     return f"{origin}: {locator.cite()}"
 
 
+def place_today(locator: Locator, origin: str) -> str:
+    """Return a place like `place_in`; lines of a file that was renamed since under its current path."""
+    path = origin.partition("#")[2] if origin.startswith("repo:") else ""
+    if isinstance(locator, Lines) and path:
+        locator = locator.model_copy(update={"path": path})
+    return place_in(locator, origin)
+
+
 def places_as_typed(text: str) -> str:
     """Return a text with the lines of files as people type them, without commits: `README.md:5-11`."""
     return _CITED_LINES.sub(lambda match: f":{match[1]}" + (f"-{match[2]}" if match[1] != match[2] else ""), text)

@@ -6,7 +6,7 @@ one, such as a class, also as the owner of a member and as a type.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -17,39 +17,68 @@ from treering.verbs.query.branch_work import applies_to
 from treering.verbs.rule_places import TESTS, is_in
 
 _CODE = r"`(?P<code>[^`\n]{2,80})`"
+_QUOTED = r"['\"‘“](?P<quoted>@?\w[\w./:-]{1,79})['\"’”]"
 _BARE = r"(?P<bare>(?>@?[A-Za-z_][\w-]*(?:(?:\.|::?|/)\w[\w-]*)*(?:!|\(\))?))"
-_NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_BARE})"
+_NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_QUOTED}|{_BARE})"
 _PLACE = (
-    r"(?: (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
+    r"(?:,? (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
     r"(?: (?:outside(?: of)?|except(?: for)?(?: in)?) (?P<outside>[^,;:]{1,80}?))?"
 )
 """The place in which a rule applies; "in a request" is a condition instead."""
+_MIDDLE = r"(?: (?:in|inside|within|under) (?!an? )(?P<middle>[^,;:]{1,80}?))?"
+"""The same place in front of what is forbidden."""
 _END = (
     r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more"
     r"|statements?|imports?|calls?|module|package|decorators?)\b)*"
     rf"{_PLACE}[.!)\s]*(?=$|[,;:–—(]|\. |\b(?:use|prefer|because|instead)\b)"
 )
+_FILES = r"(?i:(?:all |any |the |our )?(?:source |library )?(?:code|files?|modules?|sources?|library))"
+_PATH = r"`?[\w@.*-]+(?:/[\w@.*-]+)+/?`?"
 _BEGIN = (
-    r"(?:^|[,;:–—] |[.!] )(?:(?:(?i:code|files|modules) )?(?i:in) (?P<before>[^,;:]{1,80}?),? )?(?i:from now on,? )?"
+    rf"(?:^|[,;:–—] |[.!] )(?:(?:{_FILES} )?(?i:in) (?P<before>[^,;:]{{1,80}}?),? "
+    rf"|(?:{_FILES}|(?P<subject>{_PATH})) (?=(?i:must|should|may|can|does|do|never|only|always|imports?)\b))?"
+    r"(?i:from now on,? )?"
 )
-_FORBIDDEN = re.compile(
-    rf"{_BEGIN}(?i:you |we |please )?"
-    rf"(?i:never|must (?:never|not)|should (?:never|not)|do not|don['’]t|avoid|stop|no)"
-    rf"(?i: directly)? (?:(?P<verb>(?i:use|using|import|importing|call|calling|import from)) )?{_NAME}{_END}"
-)
+_NEVER = r"(?i:never|(?:must|should|may|can) (?:never|not)|does not|do not|don['’]t|avoid|stop|no)"
+_THINGS = r"(?P<things>[\w$`*]+(?:(?:, (?:and |or )?| and | or | )[\w$`*]+){0,9})"
+"""Names or words for what is imported, such as `ref and computed`, `helpers`."""
+_IMPORT = rf"import(?:ing|s)?(?: of| from| directly from| {_THINGS} from)?"
+_VERB = rf"(?P<verb>(?i:use|using|call|calling|{_IMPORT}|(?:calls|uses) (?:of|to)|depend(?:ing)? on|add imports of))"
+_FORBIDDEN = re.compile(rf"{_BEGIN}(?i:you |we |please )?{_NEVER}(?i: directly)? (?:(?:{_VERB}|leave) )?{_NAME}{_END}")
 _BANNED = re.compile(
-    rf"{_BEGIN}(?P<verb>(?i:(?:the )?use of|using|importing|calling|calls (?:of|to)) )?{_NAME}(?: calls?| imports?)?"
+    rf"{_BEGIN}(?P<verb>(?i:(?:the )?use of|using|importing(?: from)?|imports (?:of|from)|calling|calls (?:of|to)) )?"
+    rf"{_NAME}(?: calls?| imports?)?{_MIDDLE}"
     r" (?i:(?:is|are) (?:strictly )?(?:forbidden|prohibited|banned|disallowed|not (?:allowed|permitted))"
-    rf"|(?:must|should|may) (?:not|never) be (?:used|called|imported)){_END}"
+    rf"|(?:must|should|may) (?:not|never) be (?:used|(?P<passive>called|imported))){_END}"
 )
+_NOT_IMPORTED = re.compile(
+    rf"{_BEGIN}{_THINGS}(?i: (?:must|should|may|can) (?:not|never) be (?P<verb>imported)(?: directly)? from )"
+    rf"{_NAME}{_END}"
+)
+_OTHER = r"(?:`[^`\n]{1,80}`|[^\s,;:]{1,80})"
 _REPLACED = re.compile(
-    rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|import|call)) [^,;:]{{2,80}}? "
+    rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|import(?: {_THINGS} from)?|call)) [^,;:]{{2,80}}? "
     rf"(?:instead of|in place of|rather than|over) {_NAME}{_END}"
 )
+_CONTRASTED = re.compile(
+    rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|call)) (?:the )?{_OTHER}(?: imports?)?{_MIDDLE}"
+    rf"(?:, (?:and )?| and )(?i:not|never) {_NAME}{_END}(?!, (?:for|if|when|while|unless)\b)"
+)
+_IMPORTED = re.compile(
+    rf"{_BEGIN}(?i:please )?(?:\w+ ){{0,8}}?(?P<verb>(?i:import(?:s|ed)?))(?: {_THINGS})?? from {_OTHER}{_MIDDLE}"
+    rf"(?:, (?:and |but )?| and )(?i:not|never)(?i: directly)?(?: from)? {_NAME}{_END}"
+)
+_FORMS = (_FORBIDDEN, _BANNED, _NOT_IMPORTED, _REPLACED, _CONTRASTED, _IMPORTED)
+_STATEMENT = re.compile(r"(?:import|export) .*from ['\"]([^'\"]+)['\"];?")
+"""An import written out: `import { ref } from 'vue'`."""
+_SEPARATOR = re.compile(r", (?:and |or )?| and | or ")
+_VAGUE = re.compile(r"anything|everything|code|directly|[a-z]+s")
+"""A word for what is imported that is no name."""
 _ONLY_CODE = re.compile(r"\w(?:\.|::?)\w|\(\)$|!$|^@")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")
 """Code that is not a test, whatever its path."""
+_WITH_SCRIPTS = (".vue", ".svelte", ".astro")
 _HASH_FAMILIES = frozenset({"py", "rb", "sh"})
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _PART = re.compile(r"\w+")
@@ -60,6 +89,8 @@ _TEXT = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
 _HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
 _SLASHED = re.compile(rf"{_TEXT}|`[^`]*`|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
 """Comments at the end of a line or in the middle of it, and the strings that may contain their marks."""
+_IMPORT_LIST = re.compile(r"^[ \t]*(?:import|export)\b[^\"'`;=()]*\{[^\"'`;=()]*\}\s*from\b", re.MULTILINE)
+_GO_IMPORTS = re.compile(r"^import \([^()]*\)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +124,19 @@ class Forbidden:
         """Return whether a text contains the longest word of the name; quick."""
         return max(_PART.findall(self.name), key=len).lower() in text.lower()
 
+    def applies_in(self, path: str) -> bool:
+        """Return whether a file is in its place."""
+        return (not self.inside or _is_in(self.inside, path)) and not (self.outside and _is_in(self.outside, path))
+
     def lines_in(self, path: str, text: str) -> list[int]:
         """Return the numbers of the lines of a file with the name, without comments."""
         file = file_at(path)
-        if not self.may_be_in(text) or file is None:
+        if not self.may_be_in(text) or (file is None and not path.endswith(_WITH_SCRIPTS)):
             return []
-        if (self.inside and not _is_in(self.inside, path)) or (self.outside and _is_in(self.outside, path)):
+        if not self.applies_in(path):
             return []
-        text = (_HASHED if file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
-        text = text.replace("?.", ".")
+        text = (_HASHED if file and file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
+        text = _GO_IMPORTS.sub(_each_with_keyword, _IMPORT_LIST.sub(_on_last_line, text.replace("?.", ".")))
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
         return [at for at, line in enumerate(lines, 1) if self.pattern.search(line) and not _COMMENT.match(line)]
@@ -109,21 +144,55 @@ class Forbidden:
 
 def forbidden_by(rule: str) -> Iterator[Forbidden]:
     """Yield the names that a rule forbids."""
-    for form in (_FORBIDDEN, _BANNED, _REPLACED):
-        for match in form.finditer(" ".join(rule.replace("**", "").split())):
-            code, bare = match["code"], match["bare"]
-            is_named = code or match["verb"] or _ONLY_CODE.search(bare)
-            if not is_named or not _PART.search(code or bare):
+    text, places = " ".join(rule.replace("**", "").split()), set[int]()
+    for form in _FORMS:
+        for match in form.finditer(text):
+            parts = match.groupdict("")
+            kind = next(one for one in ("code", "quoted", "bare") if parts[one])
+            written = _STATEMENT.fullmatch(parts["code"])
+            name = written[1] if written else parts[kind]
+            is_named = bool(parts["code"] or _ONLY_CODE.search(name))
+            if form is not _CONTRASTED:  # `Use tabs, not spaces`
+                is_named = is_named or bool(parts.get("verb") or parts.get("passive"))
+            if not is_named or not _PART.search(name) or match.end(kind) in places:
                 continue  # `Never delete files`
-            inside, outside = " ".join(filter(None, (match["before"], match["place"]))), match["outside"] or ""
+            places.add(match.end(kind))
+            inside = " ".join(filter(None, map(parts.get, ("before", "subject", "middle", "place"))))
+            outside = parts["outside"]
             if _SHIPPED.fullmatch(inside):
                 inside, outside = "", outside or TESTS
-            yield Forbidden(code or bare, _pattern(code or bare), inside, TESTS if _is_of_tests(outside) else outside)
+            is_import = bool(written) or parts.get("verb", "").lower().startswith("import")
+            pattern = _imported(name, _members(parts.get("things", ""))) if is_import else _pattern(name)
+            yield Forbidden(name, re.compile(pattern), inside, TESTS if _is_of_tests(outside) else outside)
+
+
+def is_forbidden_elsewhere(rule: str, path: str, text: str, paths: Iterable[str]) -> bool:
+    """Return whether a rule only forbids names, all of them in other places among `paths`, and a text has none."""
+    names = list(forbidden_by(rule))
+    places = [one.among(paths) for one in names if not one.may_be_in(text)]
+    return len(places) == len(names) > 0 and not any(one is None or one.applies_in(path) for one in places)
+
+
+def _members(things: str) -> list[str]:
+    """Return the names that a rule forbids to import from a module; none if it is about all of them."""
+    names = [one.strip("`") for one in _SEPARATOR.split(things)] if things else []
+    is_vague = any(" " in one or _VAGUE.fullmatch(one) for one in names)
+    return [] if is_vague else names
 
 
 def _without_comment(match: re.Match[str]) -> str:
     """Return a string as it is, and of a comment only the ends of its lines."""
     return "\n" * match[0].count("\n") if match["comment"] else match[0]
+
+
+def _on_last_line(match: re.Match[str]) -> str:
+    """Return an import on several lines on the line of its module."""
+    return "\n" * match[0].count("\n") + " ".join(match[0].split())
+
+
+def _each_with_keyword(match: re.Match[str]) -> str:
+    """Return a block of imports in Go with `import` on each line."""
+    return re.sub(r"^(?=\s*(?:[\w.]+ )?\")", "import ", match[0], flags=re.MULTILINE)
 
 
 def _is_of_tests(place: str) -> bool:
@@ -144,19 +213,33 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(telling_terms(text))
 
 
-def _pattern(name: str) -> re.Pattern[str]:
+def _pattern(name: str) -> str:
     plain = name.removesuffix("()")
     escaped = re.escape(plain)
-    if _WORD.fullmatch(plain) and plain[1:].islower():
-        start = r"(?i:^\s*(?:from|import|use|#include)\b[^=(]*?[\s\"'<]|require\(['\"])"
-        imported = rf"{start}(?i:{escaped})(?![\w-])"
+    if _is_word(plain):
         called = rf"(?<!def )(?<!fn )(?<!func )(?<!function ){_START}{escaped}!?\("
-        return re.compile(called if name.endswith("()") else "|".join((imported, called, *_uses_of_class(plain))))
-    end = r"\(" if name.endswith("()") else r"(?!\w)" if plain[-1].isalnum() else ""
+        return called if name.endswith("()") else "|".join((_imported(plain), called, *_uses_of_class(plain)))
+    end = r"\(" if name.endswith("()") else rf"(?![\w{'-' * ('-' in plain)}])" if plain[-1].isalnum() else ""
     start = _START if plain[0].isalnum() or plain[0] == "_" else ""
     package, _, last = plain.rpartition(".")
     taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and end != r"\(" else ""
-    return re.compile(f"{start}{escaped}{end}{taken}")
+    return f"{start}{escaped}{end}{taken}"
+
+
+def _imported(name: str, members: Sequence[str] = ()) -> str:
+    """Return the pattern of an import of a module, or of a class; with `members`, of any of these from it."""
+    if not _is_word(name):
+        return _pattern(name)
+    escaped = re.escape(name)
+    quoted = r"^\s*(?:import|export|use|#include)\b[^=(]*?[\"'<]|\bfrom\s*[\"']|\b(?:require|import)\(\s*[\"']"
+    plain = rf"^\s*(?:from|import|use)\b[^=(\"']*?\s{escaped}(?![\w-])(?!.*\bfrom\s*[\"'])"
+    of_class = rf"|^\s*import\b[^=(\"']*?[\s{{]{escaped}(?![\w-])" if name[0].isupper() else ""
+    of_members = rf"^(?=.*\b(?:{'|'.join(map(re.escape, members))})\b).*?" if members else ""
+    return rf"{of_members}(?:(?i:(?:{quoted}){escaped}(?![\w-])|{plain}){of_class})"
+
+
+def _is_word(name: str) -> bool:
+    return bool(_WORD.fullmatch(name)) and name[1:].islower()
 
 
 def _uses_of_class(name: str) -> Iterator[str]:

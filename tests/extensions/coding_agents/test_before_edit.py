@@ -506,6 +506,67 @@ def test_edit_beside_a_forbidden_name_does_not_show_its_rule_again(space, acme):
     assert shown == ""
 
 
+def test_edit_of_a_renamed_file_shows_the_decision_that_its_rename_made_stale(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    (acme / "acme/upload.py").rename(acme / "acme/sending.py")
+    edited = {"acme/sending.py": UPLOAD.replace("connection.put(file)", "file.post(to=connection)")}
+    Scratch(acme).commit(edited)
+    space.ingest("repo", input={"path": str(acme)})
+    (decision, *_) = texts(lines_before_edit(space, [FileEdit("acme/sending.py")], acme))
+    assert decision == "Decision: A file is put once (stale; acme/sending.py:3 changed)"
+
+
+def test_edit_of_a_file_shows_the_stale_decision_of_the_removed_file_that_git_finds_in_it(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    (acme / "acme/upload.py").unlink()
+    Scratch(acme).commit({})
+    space.ingest("repo", input={"path": str(acme)})
+    Scratch(acme).commit({"acme/sending.py": UPLOAD.replace("connection.put(file)", "file.post(to=connection)")})
+    space.ingest("repo", input={"path": str(acme)})
+    (decision, *_) = texts(lines_before_edit(space, [FileEdit("acme/sending.py")], acme))
+    removed = "acme/upload.py:3 removed, the file was renamed to acme/sending.py"
+    assert decision == f"Decision: A file is put once (stale; {removed})"
+    assert removed in "\n".join(space.query("brief").lines)
+    (stale,) = (one for one in space.lint("semantic").findings if one.rule == "stale")
+    assert "acme/upload.py was removed" in stale.explanation
+    assert "repo:" not in stale.explanation
+
+
+def test_edit_shows_no_rule_that_forbids_a_name_only_in_tests(space, acme):
+    rule(space, "Never call sleep in the upload tests", "")
+    lines = texts(lines_before_edit(space, [edit("connection.put(file)", "upload(file)")], acme))
+    assert "Rule: Never call sleep in the upload tests" not in lines
+    lines = texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))
+    assert "Rule: Never call sleep in the upload tests" in lines
+
+
+def test_manifests_and_lock_files_are_no_companions(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    for number in range(8):
+        names = ("acme/upload.py", "acme/queue.py", "package.json", "pnpm-lock.yaml")
+        scratch.commit(dict.fromkeys(names, f'{{"a": {number}}}\n'))
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        here = space.asked_from(scratch.folder)
+        (line,) = texts(lines_before_edit(here, [FileEdit("acme/upload.py")], scratch.folder))
+    assert line == "Often changed together with acme/upload.py: acme/queue.py (8 commits)"
+
+
+def test_edit_that_creates_a_file_shows_the_rule_that_it_breaks(space, acme):
+    rule(space, "Never call print", "")
+    given = {"file_path": "acme/new.py", "old_string": "", "new_string": "print(1)\n"}
+    lines = lines_before_edit(space, file_edits({"cwd": str(acme), "tool_input": given}, acme), acme)
+    assert texts(lines)[0] == "This edit adds print. Rule: Never call print"
+
+
+def test_edit_that_changes_a_part_of_an_import_shows_the_rule_that_it_breaks(space, acme):
+    rule(space, "Import ref from 'vue-demi' instead of 'vue'", "")
+    (acme / "hmr.ts").write_text("import {\n  ref,\n} from 'vue-demi'\n")
+    shown = texts(lines_before_edit(space, [edit("'vue-demi'", "'vue'", "hmr.ts")], acme))
+    assert shown[0] == "This edit adds vue. Rule: Import ref from 'vue-demi' instead of 'vue'"
+    assert "This edit adds" not in "".join(texts(lines_before_edit(space, [edit("ref", "h", "hmr.ts")], acme)))
+
+
 def test_new_file_of_a_patch_has_its_text(acme):
     patch = "*** Begin Patch\n*** Add File: acme/new.py\n+def start():\n+    pass\n*** End Patch"
     (found,) = file_edits({"cwd": str(acme), "tool_input": patch}, acme)

@@ -23,11 +23,12 @@ from treering.extensions.coding_agents.edits import (
     TouchedSymbols,
     name_in_calls,
     outline_at,
-    replacements_of,
     touched_by,
+    whole_changes_of,
 )
 from treering.extensions.coding_agents.governing import (
     HeldRule,
+    about_renamed,
     call_on,
     each_once,
     file_at,
@@ -47,7 +48,7 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import passages_called
-from treering.verbs.forbidden_code import forbidden_by
+from treering.verbs.forbidden_code import forbidden_by, is_forbidden_elsewhere
 from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of
 from treering.verbs.query.code_links import CodeStart
@@ -63,6 +64,11 @@ _MAX_SUBJECT_CHARS = 20_000
 """Of a file that is only read, for its terms."""
 _REACH = Reach(ROOT)
 _PATH = re.compile(r"(?<![\w@:/.-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,12}(?![\w/])")
+_OF_PACKAGE = re.compile(
+    r"(?:^|/)(?:package\.json|go\.mod|Cargo\.toml|pyproject\.toml|pom\.xml|composer\.json|Gemfile|[\w.-]+\.lock"
+    r"|[\w.-]+-lock\.\w+|go\.sum|npm-shrinkwrap\.json)$"
+)
+"""Manifests and lock files, which change with every part of a project."""
 _TEST_AFFIX = re.compile(r"^tests?[_-]|[._-](?:tests?|specs?)$|(?:Tests?|Specs?)$")
 """The part of a test's name that marks it as one: `test_upload`, `upload_test`, `upload.spec`, `UploadTests`."""
 _TEST_FORMS = ("test_{}", "{}_test", "{}.test", "{}.spec", "{}Test", "{}Tests", "{}Spec")
@@ -84,7 +90,7 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     for edit in edits[:_MAX_EDITED_FILES]:
         source = file_at(call, repository, edit.path)
         touched = touched_by(edit, top)
-        applying = [one for one in rules if not is_for_other_places(one.item, edit.path, paths)]
+        applying = [one for one in rules if not _is_for_others(one.item, edit, paths)]
         here |= {one.item.id: one for one in applying}
         governing = _governing(call, applying, edit, source, touched)
         lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
@@ -104,7 +110,7 @@ def lines_about_broken_rules(space: Space, edits: Sequence[FileEdit], top: Path)
 
 def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
     """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
-    changes = [(edit, replacements_of(edit, paths.top)) for edit in edits]
+    changes = [(edit, whole_changes_of(edit, paths.top)) for edit in edits]
     for rule in (one for one in rules if one.item.status != "stale"):
         scope = scope_of(rule.item)
         for forbidden, (edit, replacements) in product(forbidden_by(rule_of(rule.item)), changes):
@@ -134,6 +140,13 @@ class _Paths(Iterable[str]):
         return ()
 
 
+def _is_for_others(item: Knowledge, edit: FileEdit, paths: Iterable[str]) -> bool:
+    """Return whether a rule is for other files."""
+    text = "\n".join([edit.content or "", *(one.after for one in edit.changes)])
+    is_banned_elsewhere = not scope_of(item) and is_forbidden_elsewhere(rule_of(item), edit.path, text, paths)
+    return is_banned_elsewhere or is_for_other_places(item, edit.path, paths)
+
+
 def _governing(
     call: Call, rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
 ) -> list[tuple[HeldRule, HookLine]]:
@@ -144,13 +157,13 @@ def _governing(
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     places = [{source.id: parts}] if source and parts else []
     whole_file = {source.id if source else "": frozenset[str]()}
-    subject = _Subject.of(edit, source)
+    subject, renamed = _Subject.of(edit, source), about_renamed(call, rules, edit.path)
 
     def distance(rule: HeldRule) -> int:
         """Return 0 for knowledge about the symbols, 1 for the file, and more for its folders and its subject."""
         is_near = (
             any(rule.rests_on(one) for one in places),
-            rule.rests_on(whole_file) or _is_named(edit.path, rule.item),
+            rule.rests_on(whole_file) or rule.item.id in renamed or _is_named(edit.path, rule.item),
             applies_to(scope_of(rule.item), edit.path) and not (rule.is_only_in_files and not subject.has(rule.item)),
             not scope_of(rule.item) and not rule.is_only_in_files and subject.has(rule.item),
         )
@@ -216,11 +229,17 @@ def _code_lines(
 ) -> Iterator[HookLine]:
     yield from _callers(call, source, touched, top)
     partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
-    tests = [] if is_test_path(path) else _tests(call, source, touched, partners)
+    tests = (
+        [] if is_test_path(path) else [one for one in _tests(call, source, touched, partners) if (top / one).exists()]
+    )
     if tests:
         run = f" (run `{command}`)" if (command := _test_command(repository)) else ""
         yield HookLine(f"tests:{path}", f"Tests of {path}: {_listed(tests)}{run}")
-    usual = [f"{other} ({count} commits)" for other, count in partners.items() if count >= TUNING.commits.min_together]
+    usual = [
+        f"{other} ({count} commits)"
+        for other, count in partners.items()
+        if count >= TUNING.commits.min_together and not _OF_PACKAGE.search(other)
+    ]
     if usual:
         yield HookLine(
             f"together:{path}", f"Often changed together with {path}: {', '.join(usual[: _HOOKS.max_entries])}"

@@ -104,6 +104,17 @@ def replacements_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     return edit.changes if edit.content is None else (Replacement(_text_at(edit.path, top), edit.content),)
 
 
+def whole_changes_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
+    """Return the whole file before and after an edit; its changes alone if the file does not contain them."""
+    changes = replacements_of(edit, top)
+    text = after = _text_at(edit.path, top) if changes else ""
+    for one in changes:
+        if one.before not in after:
+            return changes
+        after = after.replace(one.before, one.after, 1)
+    return (Replacement(text, after),) if changes else ()
+
+
 def outline_at(path: str, top: Path) -> CodeOutline | None:
     """Return the outline of a file as it is now; `None` without one."""
     return outline(path, _text_at(path, top))
@@ -149,7 +160,7 @@ def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
         if isinstance(one, Mapping):
             before = next((value for key in _BEFORE if isinstance(value := one.get(key), str)), "")
             after = next((value for key in _AFTER if isinstance(value := one.get(key), str)), "")
-            if before:
+            if before or after:  # a replacement of nothing creates a file
                 yield Replacement(before, after)
 
 

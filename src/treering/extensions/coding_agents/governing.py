@@ -30,6 +30,8 @@ _KINDS = ("constraint", "preference", "decision", "procedure")
 _STATED_IN_FILES = ("constraint", "decision")
 """Kinds of which candidates are shown, too, if a file of the repository states them."""
 _MAX_KNOWLEDGE = 2_000
+_MAX_RENAMED = 8
+"""Files that are not here any more of which git is asked for their new path."""
 _MAX_LOST = 2
 """Places of a stale rule that are shown."""
 
@@ -128,8 +130,24 @@ def with_lost_lines(call: Call, rule: HeldRule) -> HeldRule:
     """Return a stale rule with the places that it was based on and their state; any other rule as it is."""
     if rule.item.status != "stale":
         return rule
-    lost = lost_places(on_all_branches(call.engine.ledger), rule.item, call.tree.view if call.tree else None)
-    return replace(rule, note=", ".join(lost[:_MAX_LOST]))
+    tree = call.tree
+    ledger = on_all_branches(call.engine.ledger)
+    lost = lost_places(ledger, rule.item, tree.view if tree else None, tree.path_now if tree else None)
+    return replace(rule, note=", ".join(lost[:_MAX_LOST]), place="" if lost else rule.place)
+
+
+def about_renamed(call: Call, rules: Sequence[HeldRule], path: str) -> set[str]:
+    """Return the ids of the stale rules that cite a file which was renamed to a path and edited."""
+    tree = call.tree
+    if tree is None:
+        return set()
+    stale = [one.item for one in rules if one.item.status == "stale" or one.note.startswith(CHANGED)]
+    cited = {ref.source_id for item in stale for ref in item.evidence_refs}
+    heads = on_all_branches(call.engine.ledger).heads(cited) if cited else {}
+    paths = {head.id: tree.view.path(head.origin) for head in heads.values() if tree.view.has(head.origin)}
+    gone = [one for one, old in paths.items() if heads[one].status != "active" or tree.note_of_source(heads[one])]
+    renamed = {one for one in gone[:_MAX_RENAMED] if paths[one] != path and tree.path_now(paths[one]) == path}
+    return {item.id for item in stale if any(ref.source_id in renamed for ref in item.evidence_refs)}
 
 
 def each_once(rules: Sequence[HeldRule]) -> list[HeldRule]:

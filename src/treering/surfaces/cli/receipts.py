@@ -1,5 +1,6 @@
 """Receipts of writes in words, with the knowledge that became stale or contested."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def render_receipt(
     if new and replaced:
         objects = new
     for number, (event, head) in enumerate(objects[:_MAX_OBJECTS], start=1):
-        places = [_as_typed(one) for one in evidence] if len(new) == 1 else _places(ledger, head.id)
+        places = [_as_typed(one, head.title) for one in evidence] if len(new) == 1 else _places(ledger, head.id)
         based = f" ({', '.join(places)})" if places and event == "created" else ""
         instead = f", instead of: {'; '.join(map(one_line, replaced))}" if new and replaced else ""
         what = f"{one_line(head.title, most=TITLE)}{based}{instead}"
@@ -210,8 +211,17 @@ def _places(ledger: Ledger | None, identity: str) -> Sequence[str]:
     return cited_places(ledger, ledger.get(identity))[:_MAX_PLACES]
 
 
-def _as_typed(one: "ResolvedEvidence") -> str:
-    """Return a place with its first line, so that a wrong line number is noticed."""
+def _as_typed(one: "ResolvedEvidence", about: str = "") -> str:
+    """Return a place with its line that shares most words with a statement, so that a wrong line number is noticed."""
+    from treering.retrieval.text.analysis import telling_terms
+
     place = ", ".join(filter(None, (short_place(one.place), one.remark)))
-    first_line = next(filter(str.strip, one.quote.splitlines()), "")
-    return f'{place}: "{without_markers(one_line(first_line.strip(), most=_LINE_CHARS))}"' if first_line else place
+    terms, lines = frozenset(telling_terms(about)), [line.strip().strip('"') for line in one.quote.splitlines()]
+    line = max(
+        filter(None, lines), key=lambda one: (len(terms.intersection(telling_terms(one))), _has_words(one)), default=""
+    )
+    return f'{place}: "{without_markers(one_line(line, most=_LINE_CHARS))}"' if line else place
+
+
+def _has_words(line: str) -> bool:
+    return bool(re.search(r"[^\W\d_]{2}", line)) and not re.match(r"(?:import|from|use|#include)\b", line)

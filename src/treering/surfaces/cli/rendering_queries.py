@@ -401,7 +401,8 @@ def _referrer_line(one: "Referrer", *, fenced: bool, verbose: bool) -> str:
 def _change(change: "HistoryEntry", *, fenced: bool, verbose: bool) -> str:
     why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
     patch = f" ({change.patch_id})" if verbose else ""
-    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)}{patch}{why}"
+    agent = " (agent)" if change.channel == "agent" else ""
+    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)}{agent}{patch}{why}"
 
 
 def _name(text: str, *, fenced: bool) -> str:

@@ -1,11 +1,11 @@
 """The places that knowledge is based on."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, Lines, Segment, place_in, short_place
+from treering.core.evidence import EvidenceRef, Lines, Segment, place_today, short_place
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.versions import TreeView
 from treering.ports.ledger import Ledger
@@ -41,10 +41,13 @@ def cited_words(ledger: Ledger, item: Object, tree: TreeView | None = None) -> M
     return {place: words for place, words, _, _ in _cited(ledger, refs, tree)} | withheld
 
 
-def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> tuple[str, ...]:
+def lost_places(
+    ledger: Ledger, item: Object, tree: TreeView | None = None, path_now: Callable[[str], str] | None = None
+) -> tuple[str, ...]:
     """Return the current state of the places an object was based on, such as `README.md:5-11 changed`, each once.
 
-    `tree`: the tree in which they are looked up; without one, all branches.
+    `tree`: the tree in which they are looked up; without one, all branches. `path_now` returns the path that a file
+    which is not in the tree was renamed to, or "".
     """
     lost: dict[str, None] = {}
     for place, _, source, segment in _cited(ledger, _refs(ledger, item, tree), tree):
@@ -52,7 +55,8 @@ def lost_places(ledger: Ledger, item: Object, tree: TreeView | None = None) -> t
         if here is None and tree and tree.changed.get(tree.path(source.origin)):
             continue  # the file of a branch that was not read
         if not isinstance(here, Source):
-            lost[f"{place} removed"] = None
+            now = path_now(tree.path(source.origin)) if path_now and tree and tree.has(source.origin) else ""
+            lost[f"{place} removed{f', the file was renamed to {now}' if now else ''}"] = None
         elif segment.segment_id not in {one.segment_id for one in here.segments}:
             lost[f"{place} changed"] = None
     return tuple(lost)
@@ -82,7 +86,7 @@ def _cited(
     for ref, source, segment, here in cited:
         words = ref.quote(segment)
         if here or (source.id, words) not in words_here:
-            yield short_place(place_in(ref.locator(here or segment), source.origin)), words, source, segment
+            yield short_place(place_today(ref.locator(here or segment), source.origin)), words, source, segment
 
 
 def refs_in_tree(ledger: Ledger, item: Knowledge, tree: TreeView | None) -> list[tuple[EvidenceRef, Source]]:

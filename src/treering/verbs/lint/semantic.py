@@ -8,7 +8,7 @@ from itertools import islice
 from treering.core.canonical import normalise_text
 from treering.core.characters import named
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef, Lines, Segment, find_lines, place_in
+from treering.core.evidence import EvidenceRef, Lines, Segment, find_lines, place_today
 from treering.core.filters import Compare
 from treering.core.objects import Decision, Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
@@ -257,19 +257,22 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     if not seen.shows(source):
         return "A source in another scope no longer contains its evidence."
     if source.status != "active":
-        return f"{source.origin} is {source.status}."
+        root, _, path = source.origin.partition("#")
+        is_removed = source.status == "archived" and path and root.startswith("repo:")
+        return f"{path} was removed." if is_removed else f"{source.origin} is {source.status}."
     try:
         segment = seen.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
     evidence, here = ref.quote(segment), seen.here(source)
+    place = place_today(ref.locator(segment), source.origin)
     if here is None:
-        return f"{place_in(ref.locator(segment), source.origin)} was removed."
+        return f"{place} was removed."
     words = " ".join(_lost_lines(evidence, here) or evidence.split())
     quote = words if len(words) <= _QUOTED_CHARS else words[:_QUOTED_CHARS] + "…"
     now = " ".join(_new_lines(ref, segment, here))[:_QUOTED_CHARS]
     instead = f", but {named(now)}" if now else ""
-    return f"{place_in(ref.locator(segment), source.origin)} no longer contains {named(quote)}{instead}."
+    return f"{place} no longer contains {named(quote)}{instead}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:

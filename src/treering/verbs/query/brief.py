@@ -14,7 +14,7 @@ from treering.core.fencing import fence
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.objects import Constraint, Decision, Knowledge, Object, Preference, Source, WorkItem, title_of
 from treering.core.policy import is_over
-from treering.core.versions import TreeView, known_branches, payload_on
+from treering.core.versions import known_branches, payload_on
 from treering.ports.ledger import Altered, Ledger, head_of
 from treering.retrieval import limits
 from treering.retrieval.search.packing import lines_within
@@ -43,7 +43,7 @@ from treering.verbs.reading import ReadOptions, moment_of, nothing_recorded, sel
 from treering.verbs.scoped_ledger import on_all_branches, whole
 from treering.verbs.short_ids import short_id
 from treering.verbs.stale import may_be_stale
-from treering.verbs.trees import CHANGED, maps_of, notes_of_objects, repository_maps
+from treering.verbs.trees import CHANGED, AskedTree, maps_of, notes_of_objects, repository_maps
 from treering.verbs.work_order import named_work, unfinished_before
 
 _DEFAULT_TOKENS = 500
@@ -198,10 +198,11 @@ def _doubts(
 ) -> dict[str, str]:
     """Return, by id of knowledge, which of its places were lost or `changed` in the work tree."""
     ledger, tree = on_all_branches(call.engine.ledger), call.tree.view if call.tree else None
-    lost = _lost(ledger, stale, tree)
+    lost = _lost(ledger, stale, call.tree)
     if not (tree and tree.changed):
         # Only knowledge with other evidence remains current.
-        lost |= _lost(ledger, (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read), tree)
+        several = (one for one in shown if len(one.evidence_refs) > 1 and not one.is_only_read)
+        lost |= _lost(ledger, several, call.tree)
     # The places that an unread branch lost are unknown, so its work tree is more precise.
     return {**lost, **changed} if tree and tree.changed and not tree.is_later else {**changed, **lost}
 
@@ -214,9 +215,10 @@ def _places(call: Call, decisions: Sequence[Knowledge]) -> dict[str, str]:
     return places
 
 
-def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: TreeView | None) -> dict[str, str]:
+def _lost(ledger: Ledger, items: Iterable[Knowledge], tree: AskedTree | None) -> dict[str, str]:
     """Return the places that changed or were removed, by the id of the knowledge based on them."""
-    places = {item.id: lost_places(ledger, item, tree)[:_PLACES] for item in items}
+    view, path_now = (tree.view, tree.path_now) if tree else (None, None)
+    places = {item.id: lost_places(ledger, item, view, path_now)[:_PLACES] for item in items}
     return {identity: ", ".join(gone) for identity, gone in places.items() if gone}
 
 

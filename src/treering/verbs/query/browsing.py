@@ -43,6 +43,7 @@ class HistoryEntry(Value):
     time: str
     event: str
     actor: str
+    channel: str = ""
     status: str = ""
     revision: int | None = None
     reason: str = ""
@@ -57,6 +58,7 @@ def change_of(event: AuditEvent) -> HistoryEntry:
         time=render_time(event.timestamp),
         event=event.event_type,
         actor=event.actor,
+        channel=event.channel,
         status=str(after.get("status", "")),
         revision=after.get("revision"),
         reason=event.reason,
@@ -187,7 +189,8 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     linked = ledger.heads(ends, as_of=moment) if ends else {}
     tree = call.tree.view if call.tree else None
     cited = cited_words(ledger, item, tree)
-    lost = lost_places(on_all_branches(ledger), item, tree) if moment is None else ()
+    path_now = call.tree.path_now if call.tree else None
+    lost = lost_places(on_all_branches(ledger), item, tree, path_now) if moment is None else ()
     quotes = tuple(words[:_QUOTE_CHARS] for words in cited.values())
     return PageReport(
         verb="query",

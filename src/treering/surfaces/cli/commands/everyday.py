@@ -29,6 +29,7 @@ from treering.surfaces.cli.printing import say
 from treering.surfaces.cli.session import answer, is_piped, opened
 
 if TYPE_CHECKING:
+    from treering.surfaces.python.space import Space
     from treering.verbs import everyday
     from treering.verbs.envelope import Envelope
 else:
@@ -277,7 +278,7 @@ def replace(
 
     with opened(access, writing) as space:
         envelope = everyday.replacement(space.engine, item, *_statement(text, because), why=why)
-        write(space, envelope, access, writing)
+        write(space, _by_its_author(envelope, space), access, writing)
 
 
 def undo(
@@ -304,7 +305,26 @@ def _record(envelope: "Envelope", access: Access, writing: WriteFlags) -> None:
     from treering.surfaces.cli.calls import write
 
     with opened(access, writing, create=True) as space:
-        write(space, envelope, access, writing)
+        write(space, _by_its_author(envelope, space), access, writing)
+
+
+def _by_its_author(envelope: "Envelope", space: "Space") -> "Envelope":
+    """Return a call with `--as-agent` without its status: a statement of an agent is a candidate until it is confirmed.
+
+    If a person has to review the write anyway, the review confirms it.
+    """
+    engine = space.engine
+    is_direct = engine.author.channel == "agent" and "agent" in engine.ledger.policy.direct_channels
+    if not is_direct or envelope.mode != "knowledge" or isinstance(envelope.input, str):
+        return envelope
+    given = {name: value for name, value in envelope.input.items() if name != "status"}
+    return envelope.model_copy(update={"input": given})
+
+
+_NOT_CHECKED = (
+    "`treering check` cannot find violations of this rule, because it forbids no name of code. Forms that it reads: "
+    "'Never use NAME in FOLDER', 'Never import from MODULE in FOLDER', 'Use NAME instead of NAME'."
+)
 
 
 def _say_what_check_finds(rule: str) -> None:
@@ -313,8 +333,7 @@ def _say_what_check_finds(rule: str) -> None:
 
     if "checks" in {one.name for one in extensions()}:
         names = " and ".join(dict.fromkeys(one_line(one.name) for one in forbidden_by(rule)))
-        no_name = "`treering check` cannot find violations of this rule, because it forbids no name of code."
-        say(f"`treering check` reports added uses of {names}." if names else no_name)
+        say(f"`treering check` reports added uses of {names}." if names else _NOT_CHECKED)
 
 
 def _words(text: Sequence[str]) -> str:
