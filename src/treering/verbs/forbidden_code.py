@@ -26,7 +26,7 @@ _PLACE = (
 )
 """The place in which a rule applies; "in a request" is a condition instead."""
 _MIDDLE = r"(?: (?:in|inside|within|under) (?!an? )(?P<middle>[^,;:]{1,80}?))?"
-"""The same place in front of what is forbidden."""
+"""The same place in front of the forbidden name."""
 _END = (
     r"(?: (?:here|anywhere|directly|again|ever|at all|any ?more"
     r"|statements?|imports?|calls?|module|package|decorators?)\b)*"
@@ -41,7 +41,7 @@ _BEGIN = (
 )
 _NEVER = r"(?i:never|(?:must|should|may|can) (?:never|not)|does not|do not|don['’]t|avoid|stop|no)"
 _THINGS = r"(?P<things>[\w$`*]+(?:(?:, (?:and |or )?| and | or | )[\w$`*]+){0,9})"
-"""Names or words for what is imported, such as `ref and computed`, `helpers`."""
+"""Names of imports or words for them, such as `ref and computed`, `helpers`."""
 _IMPORT = rf"import(?:ing|s)?(?: of| from| directly from| {_THINGS} from)?"
 _VERB = rf"(?P<verb>(?i:use|using|call|calling|{_IMPORT}|(?:calls|uses) (?:of|to)|depend(?:ing)? on|add imports of))"
 _FORBIDDEN = re.compile(rf"{_BEGIN}(?i:you |we |please )?{_NEVER}(?i: directly)? (?:(?:{_VERB}|leave) )?{_NAME}{_END}")
@@ -73,7 +73,7 @@ _STATEMENT = re.compile(r"(?:import|export) .*from ['\"]([^'\"]+)['\"];?")
 """An import written out: `import { ref } from 'vue'`."""
 _SEPARATOR = re.compile(r", (?:and |or )?| and | or ")
 _VAGUE = re.compile(r"anything|everything|code|directly|[a-z]+s")
-"""A word for what is imported that is no name."""
+"""A word for imported things that is no name."""
 _ONLY_CODE = re.compile(r"\w(?:\.|::?)\w|\(\)$|!$|^@")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")

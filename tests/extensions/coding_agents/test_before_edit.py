@@ -535,9 +535,9 @@ def test_edit_of_a_file_shows_the_stale_decision_of_the_removed_file_that_git_fi
 def test_edit_shows_no_rule_that_forbids_a_name_only_in_tests(space, acme):
     rule(space, "Never call sleep in the upload tests", "")
     lines = texts(lines_before_edit(space, [edit("connection.put(file)", "upload(file)")], acme))
-    assert "Rule: Never call sleep in the upload tests" not in lines
+    assert "Rule: Never call sleep in the upload tests (by an agent)" not in lines
     lines = texts(lines_before_edit(space, [FileEdit("tests/test_upload.py")], acme))
-    assert "Rule: Never call sleep in the upload tests" in lines
+    assert "Rule: Never call sleep in the upload tests (by an agent)" in lines
 
 
 def test_manifests_and_lock_files_are_no_companions(tmp_path):
@@ -556,14 +556,14 @@ def test_edit_that_creates_a_file_shows_the_rule_that_it_breaks(space, acme):
     rule(space, "Never call print", "")
     given = {"file_path": "acme/new.py", "old_string": "", "new_string": "print(1)\n"}
     lines = lines_before_edit(space, file_edits({"cwd": str(acme), "tool_input": given}, acme), acme)
-    assert texts(lines)[0] == "This edit adds print. Rule: Never call print"
+    assert texts(lines)[0] == "This edit adds print. Rule: Never call print (by an agent)"
 
 
 def test_edit_that_changes_a_part_of_an_import_shows_the_rule_that_it_breaks(space, acme):
     rule(space, "Import ref from 'vue-demi' instead of 'vue'", "")
     (acme / "hmr.ts").write_text("import {\n  ref,\n} from 'vue-demi'\n")
     shown = texts(lines_before_edit(space, [edit("'vue-demi'", "'vue'", "hmr.ts")], acme))
-    assert shown[0] == "This edit adds vue. Rule: Import ref from 'vue-demi' instead of 'vue'"
+    assert shown[0] == "This edit adds vue. Rule: Import ref from 'vue-demi' instead of 'vue' (by an agent)"
     assert "This edit adds" not in "".join(texts(lines_before_edit(space, [edit("ref", "h", "hmr.ts")], acme)))
 
 

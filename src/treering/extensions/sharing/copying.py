@@ -134,7 +134,7 @@ def _copy_outcomes(source: Ledger, target: Ledger) -> None:
 
 
 def _outcomes(differing: Iterable[tuple[Record | None, Record | None]]) -> Outcomes:
-    """Return the changes that make records of the target those of the source."""
+    """Return the changes that turn records of the target into records of the source."""
     records: list[PatchRecord] = []
     keys: list[tuple[str, Remembered]] = []
     dropped: list[str] = []

@@ -77,7 +77,7 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]
 
 
 def _asks_for_unknown_id(idf: IdfWeights, question: Question) -> bool:
-    """Return whether a question is mainly about an id that no passage has: nearness in meaning says nothing of ids."""
+    """Return whether a question is mainly about an id that no passage has. Nearness is no evidence for ids."""
     unknown, parts = set[str](), set[str]()
     for one in ids_in(question.text):
         whole, *rest = index_text(one).split()

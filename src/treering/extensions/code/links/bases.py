@@ -18,7 +18,7 @@ _ENDS = {"py": ":", "rb": "\n"}
 
 
 def related_classes(own: Set[str], others: Set[str], *, family: str, root: str, reach: Reach) -> Steps[frozenset[str]]:
-    """Return those of other classes that are a base class or an interface of an own one, or inherit from one."""
+    """Return the other classes that are a base class or an interface of an own one, or inherit from one."""
     bases: dict[str, frozenset[str]] = {}
     level = [*own, *others]
     for _ in range(_MAX_LEVELS):

@@ -31,7 +31,7 @@ _STARTS, _ENDS = re.compile(r"(?<![\w$])"), re.compile(r"(?![\w$])")
 
 
 def lines_using(code: str, name: str, family: str, *, member: bool = False) -> Sequence[int]:
-    """Return the lines of a code, from 1, that use a name; of a `member`, those that use it with its object."""
+    """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object."""
     if not name or name not in code:
         return ()
     text = _texts(family).sub(_blank, code)
