@@ -10,8 +10,10 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 from starlette.requests import Request
 
 from treering.core.errors import Denied, InvalidInput, NotFound, nearest
+from treering.core.scope import Boundary
 from treering.extensions.mcp.recent_answers import RecentAnswers
 from treering.extensions.server.callers import Bounds, Caller
+from treering.extensions.server.confined_index import ConfinedIndex
 from treering.extensions.server.confined_ledger import confined, with_jobs_of
 from treering.extensions.server.contract import Route
 from treering.extensions.server.web.view import ReadSpace
@@ -75,6 +77,7 @@ class ServedSpace:
         # An import follows links in its folder without a check, so it is not granted.
         self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
+        self._indexes: dict[Boundary, ConfinedIndex] = {}
         self._lock = threading.Lock()
         # Requests are no conversations: a number alone might be one of another agent's answer.
         self._answers = RecentAnswers(has_last=False)
@@ -139,7 +142,9 @@ class ServedSpace:
         author = caller.author or engine.author
         decides = operation.rights.needs_person
         engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
-        engine = confined(engine, scope=caller.scope)
+        if (boundary := caller.boundary) not in self._indexes:
+            self._indexes[boundary] = ConfinedIndex(engine.index, boundary)
+        engine = confined(engine, boundary, index=self._indexes[boundary])
         return with_jobs_of(engine, caller.key, sees_all=caller.granted.destroys) if caller.has_key else engine
 
     def check(self) -> bool:
@@ -182,6 +187,7 @@ class ServedSpace:
             if self._space:
                 self._space.close()
             self._space = None
+            self._indexes.clear()
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Return the open space, or open it; while the server stops, only to finish running work."""
