@@ -229,4 +229,4 @@ def _shown_operation(operation: Operation | RecordedOperation) -> dict[str, Any]
             return operation.model_dump(mode="json")
 
 
-AUDIT = Mode.of("audit", "Verify the audit log; who changed what and why.", audit, rights=READS)
+AUDIT = Mode.of("audit", "Verify the audit log; who changed what and why.", audit, rights=READS, whole_space=True)
