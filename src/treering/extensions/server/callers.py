@@ -47,11 +47,13 @@ class Caller:
     """The name of its key."""
     opens: Callable[[Address], bool] = lambda _: True
     """Returns whether it may use the space at an address."""
+    read_up_to: str = ""
+    """The highest scope above `scope` that it may read; empty: none."""
 
     @property
     def boundary(self) -> Boundary:
         """The scopes it may read."""
-        return Boundary(self.scope)
+        return Boundary(self.scope, self.read_up_to)
 
     @property
     def has_key(self) -> bool:

@@ -84,7 +84,7 @@ class ConfinedLedger(ScopedLedger):
 
     def _holds(self, record: PatchRecord) -> bool:
         """Return whether a patch may be reviewed here: patches of scopes above may not, even if those are readable."""
-        return bool(record.scope) and is_within(record.scope, self._scope)
+        return record.scope is not None and is_within(record.scope, self._scope)
 
     def _check_names(self, patch: Patch) -> None:
         """Raise `NotFound` if a patch names an object outside of the scope, as for an unknown id."""
