@@ -14,6 +14,7 @@ import typer
 from document_files import eml_of
 from treering.core.errors import InvalidInput
 from treering.core.evidence import places_as_typed
+from treering.core.fencing import fence
 from treering.surfaces.cli import failures, printing
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.flags import Access
@@ -267,6 +268,20 @@ def test_places_are_shown_as_people_type_them():
 def test_empty_log_says_so():
     assert [one.text.plain for one in render_events([], fenced=False)] == ["No changes."]
     assert LoggedEvent.__slots__
+
+
+@pytest.mark.parametrize("title", ["def main() -> None:", "List<String>", "a < b"])
+def test_log_shows_titles_of_code_unchanged(title):
+    event = LoggedEvent(datetime(2026, 1, 5, tzinfo=UTC), "ada", "Added", title, "src:1", (), "")
+    for fenced in (True, False):
+        assert title in next(iter(render_events([event], fenced=fenced))).text.plain
+
+
+def test_log_hides_markers_of_fences_in_titles():
+    title = fence("x", origin="note").splitlines()[0]
+    event = LoggedEvent(datetime(2026, 1, 5, tzinfo=UTC), "ada", "Added", title, "src:1", (), "")
+    assert title in next(iter(render_events([event], fenced=False))).text.plain
+    assert title not in next(iter(render_events([event], fenced=True))).text.plain
 
 
 def test_hint_never_repeats_the_typed_command(capsys):
