@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import llms
+from annotated_types import Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -201,7 +202,16 @@ def _field(name: str, field: FieldInfo, meaning: str) -> str:
     """Render a field as an entry of a list: its name, type, default and meaning."""
     default = _default(field)
     default = f", default {default}" if default.startswith("`") else f", {default}" if default else ""
+    default += _bounds_of(field)
     return f"- `{name}` ({_type(field.annotation)}{default})" + (f": {meaning}" if meaning else "")
+
+
+_NO_BOUND = 2**63 - 1
+
+
+def _bounds_of(field: FieldInfo) -> str:
+    """Return the maximum of a number."""
+    return "".join(f", at most `{one.le:,}`" for one in field.metadata if isinstance(one, Le) and one.le < _NO_BOUND)
 
 
 def _default(field: FieldInfo) -> str:

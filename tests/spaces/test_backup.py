@@ -65,6 +65,14 @@ with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as
 """
 
 
+def test_backup_contains_no_leases_of_running_processes(open_space, tmp_path):
+    space = open_space(tmp_path / "space.db")
+    assert space.engine.leases.take("vectors", "a server", seconds=60)
+    space.backup(tmp_path / "copy.db")
+    assert not open_space(tmp_path / "copy.db").engine.leases.held()
+    assert [one.name for one in space.engine.leases.held()] == ["vectors"]
+
+
 def test_a_backup_holds_nothing_of_what_was_erased_and_not_overwritten_yet(open_space, tmp_path):
     path = tmp_path / "space.db"
     space = open_space(f"sqlite:{path}", channel="user")

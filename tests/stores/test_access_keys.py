@@ -18,8 +18,8 @@ from treering.system.address import file_address, parse_address
 from treering.system.machine import SystemClock
 from treering.testing.fakes import SteppingClock
 
-LATER = ("per_minute", "at_once", "max_body")
-"""Columns that came with the second version."""
+LATER = {1: ("per_minute", "at_once", "max_body", "read_up_to"), 2: ("read_up_to",)}
+"""Columns that came after a version."""
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -42,7 +42,7 @@ def made(name="ci", **options):
 
 
 def test_stored_key_is_found(keys):
-    key = replace(made(scope="/web", right="admin", channel="user"), expires=NOON)
+    key = replace(made(scope="/web/shop", read_up_to="/web", right="admin", channel="user"), expires=NOON)
     keys.add(key)
     assert keys.find(key.id) == key
     assert keys.find("0" * 16) is None
@@ -56,14 +56,15 @@ def test_the_limits_of_a_key_are_kept(keys):
     assert [key.limits for key in keys.all()] == [KeyLimits(), KeyLimits(60, 2, 10_000_000_000)]
 
 
-def test_a_file_of_the_first_version_opens(tmp_path):
+@pytest.mark.parametrize("version", LATER)
+def test_a_file_of_an_earlier_version_opens(tmp_path, version):
     address, old = file_address(tmp_path / "keys.db"), made("old")
     with closing(open_access_keys(address, create=True)) as keys:
         keys.add(old)
     with closing(apsw.Connection(str(tmp_path / "keys.db"))) as file:
-        for column in LATER:
+        for column in LATER[version]:
             file.execute(f"ALTER TABLE access_keys DROP COLUMN {column}")
-        file.execute("PRAGMA user_version = 1")
+        file.execute(f"PRAGMA user_version = {version}")
 
     limited = made("limited", limits=KeyLimits(at_once=2))
     with closing(open_access_keys(address, create=False)) as keys:
@@ -71,13 +72,14 @@ def test_a_file_of_the_first_version_opens(tmp_path):
         assert list(keys.all()) == [old, limited]
 
 
-def test_a_table_of_the_first_version_is_read(server, database, tmp_path):
+@pytest.mark.parametrize("version", LATER)
+def test_a_table_of_an_earlier_version_is_read(version, server, database, tmp_path):
     old = made("old")
     address = parse_address(server.url(database, space="acme"), named=tmp_path)
     with closing(open_access_keys(address, create=True)) as keys:
         keys.add(old)
     with psycopg.connect(server.url(database), autocommit=True) as connection:
-        for column in LATER:
+        for column in LATER[version]:
             connection.execute(f"ALTER TABLE treering.access_keys DROP COLUMN {column}")
 
     with closing(open_access_keys(address, create=False)) as keys:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from treering.models.vectoriser import BATCH
-from treering.surfaces.cli import session
+from treering.surfaces.cli import run, session
 from treering.surfaces.cli.commands import spaces
 from treering.surfaces.cli.flags import Access, WriteFlags
 from treering.surfaces.cli.session import embed_later
@@ -81,6 +81,18 @@ def test_command_starts_background_work_if_tables_are_missing(tmp_path, monkeypa
     with session.opened(address):
         pass
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(("mode", "starts"), [("audit", False), ("", False), ("repair", True)])
+def test_only_lint_modes_that_write_start_embedding(tmp_path, monkeypatch, mode, starts):
+    started = []
+    monkeypatch.setenv("TREERING_BACKGROUND", "1")
+    monkeypatch.setattr(session, "start_behind", lambda *command, **_: started.append(command))
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    with open_space(address, background=False) as space:
+        space.ingest("source", input={"text": "We retry three times."})
+    assert run(["lint", *filter(None, [mode]), "--space", address]) == 0
+    assert bool(started) == starts
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -14,7 +14,8 @@ import typer
 from document_files import eml_of
 from treering.core.errors import InvalidInput
 from treering.core.evidence import places_as_typed
-from treering.surfaces.cli import failures, printing
+from treering.core.fencing import fence
+from treering.surfaces.cli import failures, printing, run
 from treering.surfaces.cli.commands import command_line
 from treering.surfaces.cli.flags import Access
 from treering.surfaces.cli.history import LoggedEvent, render_events
@@ -23,6 +24,7 @@ from treering.surfaces.cli.rendering_changes import render_ingest
 from treering.surfaces.cli.rendering_queries import render_search
 from treering.surfaces.cli.session import answer
 from treering.surfaces.ingest_words import duration, ingest_in_words, saved_in_words
+from treering.surfaces.python.space import open_space
 from treering.verbs.ingest.report import IngestReport, ItemResult, JobRow
 
 README = "# Acme\n\nAcme retries three times.\n"
@@ -267,6 +269,27 @@ def test_places_are_shown_as_people_type_them():
 def test_empty_log_says_so():
     assert [one.text.plain for one in render_events([], fenced=False)] == ["No changes."]
     assert LoggedEvent.__slots__
+
+
+@pytest.mark.parametrize("title", ["def main() -> None:", "List<String>", "a < b"])
+def test_log_shows_titles_of_code_unchanged(title):
+    event = LoggedEvent(datetime(2026, 1, 5, tzinfo=UTC), "ada", "Added", title, "src:1", (), "")
+    for fenced in (True, False):
+        assert title in next(iter(render_events([event], fenced=fenced))).text.plain
+
+
+def test_log_hides_markers_of_fences_in_titles():
+    title = fence("x", origin="note").splitlines()[0]
+    event = LoggedEvent(datetime(2026, 1, 5, tzinfo=UTC), "ada", "Added", title, "src:1", (), "")
+    assert title in next(iter(render_events([event], fenced=False))).text.plain
+    assert title not in next(iter(render_events([event], fenced=True))).text.plain
+
+
+def test_search_without_words_asks_for_words(tmp_path, capsys):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", background=False):
+        pass
+    assert run(["search", " ", "--space", f"sqlite:{tmp_path / 'space.db'}"]) != 0
+    assert "treering search WORDS" in capsys.readouterr().err
 
 
 def test_hint_never_repeats_the_typed_command(capsys):

@@ -3,11 +3,12 @@ import io
 import pytest
 from rich.console import Console
 
-from space_parts import open_space
+from space_parts import note, open_space
 from treering.core.characters import short_id
 from treering.retrieval.search.packing import Citation, ContextPack, PackItem
 from treering.surfaces.cli.printing import IndentedLine, line, show
 from treering.surfaces.cli.rendering import render
+from treering.surfaces.cli.rendering_changes import render_erasure
 from treering.verbs.lint.lint import LintReport
 from treering.verbs.lint.survey import Finding
 from treering.verbs.query.context import ContextReport
@@ -39,6 +40,20 @@ def pack_report(text: str) -> ContextReport:
         budget={},
     )
     return ContextReport(verb="query", mode="context", scope="/", pack=pack, text="FENCED")
+
+
+def test_erasure_names_texts_with_the_same_words_by_title_and_scope() -> None:
+    with open_space() as space:
+        first, *_ = [
+            note(space, "Ada likes green cheese from Rome.", title=f"Note {at}", origin=str(at), scope=f"/users/{at}")
+            for at in range(13)
+        ]
+        receipt = space.with_actor("ada", channel="user").erase([first["source_id"]])
+        out = printed([*render_erasure(receipt, space.engine.ledger)], terminal=False)
+    assert len(receipt.repeated_in) == 12
+    assert out.count("The same words are also in") == 10
+    assert 'also in: "Note 1" in /users/1. Erase it, too' in out
+    assert "And in 2 more texts" in out
 
 
 def test_on_a_terminal_lines_wrap_inside_their_indent() -> None:

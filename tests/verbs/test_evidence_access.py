@@ -8,6 +8,7 @@ import pytest
 
 from space_parts import note, open_space, read
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
+from treering.core.scope import Boundary
 from treering.extensions.server.confined_ledger import confined
 from treering.verbs import catalog
 from treering.verbs.envelope import WRITES, Envelope
@@ -44,7 +45,7 @@ def space(tmp_path):
 @pytest.mark.parametrize("text", [f'"{WALRUS}"', "walrus.md", "walrus.md:1", "walrus.md::Walrus", "Walrus"])
 def test_confined_caller_cannot_probe_other_scopes(space, elsewhere, text):
     note(space, WALRUS, origin="walrus.md", title="Walrus", scope=elsewhere)
-    engine = confined(space.engine, scope="/a")
+    engine = confined(space.engine, Boundary("/a"))
 
     unknown = text.replace("walrus", "badger").replace("Walrus", "Badger")
     assert refusal(engine, text, scope="/a") == refusal(engine, unknown, scope="/a")
@@ -53,13 +54,13 @@ def test_confined_caller_cannot_probe_other_scopes(space, elsewhere, text):
 def test_confined_caller_cannot_cite_ids_of_other_scopes(space):
     ids = note(space, WALRUS, scope="/b")
     with pytest.raises(NotFound):
-        cite(confined(space.engine, scope="/a"), f"{ids['source_id']} {ids['segment_id']}", scope="/a")
+        cite(confined(space.engine, Boundary("/a")), f"{ids['source_id']} {ids['segment_id']}", scope="/a")
 
 
 def test_quote_known_here_and_elsewhere_is_cited_here(space):
     note(space, WALRUS, origin="theirs", scope="/b")
     ours = note(space, WALRUS, origin="ours", scope="/a")
-    (one,) = cite(confined(space.engine, scope="/a"), f'"{WALRUS}"', scope="/a").evidence
+    (one,) = cite(confined(space.engine, Boundary("/a")), f'"{WALRUS}"', scope="/a").evidence
     assert one.source_id == ours["source_id"]
 
 

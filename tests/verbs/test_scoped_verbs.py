@@ -12,6 +12,7 @@ from space_parts import decide, move, note, put, read, records, state_fact, stat
 from treering.core.canonical import PREFIXES
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.patch import AddLink, Create, Link, MoveScope, Update
+from treering.core.scope import Boundary
 from treering.extensions.server.confined_ledger import confined
 from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
@@ -23,11 +24,11 @@ from treering.verbs.scoped_ledger import ScopedLedger
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 
 
-def told(space, verb, mode, scope, given, **options):
+def told(space, verb, mode, scope, given, engine=None, **options):
     """Return what a call answers: its report, or its error, as data."""
     try:
         envelope = Envelope(mode=mode, scope=scope, input=given, options=options)
-        report = call(space.engine, verb, envelope, granted=EVERYTHING)
+        report = call(engine or space.engine, verb, envelope, granted=EVERYTHING)
     except TreeringError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "details": error.details}
     return json.loads(report.model_dump_json())
@@ -46,6 +47,7 @@ def _blank(answer, ids):
 
 
 _MADE = re.compile(r"((?:know|node|act|work|src|patch):[0-9a-z]{26})")
+_IDS_AND_TIMES = re.compile(r"[a-z]+:[0-9a-z]{26}|seg_[0-9a-z]{13}|\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def made_at(scope, patch):
@@ -275,7 +277,7 @@ class TestConfined:
 
     @pytest.fixture
     def inside(self, space):
-        return confined(space.engine, scope="/a")
+        return confined(space.engine, Boundary("/a"))
 
     def test_status_counts_objects_in_sight(self, space, inside):
         for scope in ("/", "/a", "/a/c", "/ab"):
@@ -349,6 +351,41 @@ class TestConfined:
         report = space.ingest("source", scope="/b", input={"items": [{"text": "One."}]})
         named = [report.items[0].source_id]
         assert inside.jobs.remains(named) == space.engine.jobs.remains(named) == 1
+
+
+QUESTIONS = {
+    "search": ("text", ("walrusHandler", "walrus", "walruss sleeps", "Who feeds the Walrus in Oslo?", "walrus.md")),
+    "context": ("task", ("Fix the walrusHandler", "Feed the Walrus in Oslo")),
+    "page": ("name", ("Walrus", "walrusHandler")),
+    "related": ("name", ("Walrus", "walrusHandler")),
+    "expand": ("ids", (["walrus.md"],)),
+    "recent": ("since", ("yesterday",)),
+    "brief": ("", ("",)),
+}
+"""By mode of a query: its input, and questions with words from outside."""
+
+
+@pytest.mark.parametrize("mode", TOOLS["query"].modes)
+@pytest.mark.parametrize("outside", ["/", "/b"])
+def test_answers_to_a_confined_caller_do_not_depend_on_texts_outside(open_space, mode, outside):
+    def inside(words):
+        space = open_space()
+        for at in range(3):
+            text = f"The {words[0]}Handler sleeps. {words[1]} number {at} lives in {words[2]}. Ada feeds {words[1]}."
+            note(space, text, scope=outside, title=words[1], origin=f"{at}/{words[0]}.md")
+        decide(space, f"Feed the {words[1]}", scope=outside)
+        note(space, "Dan likes cheese from Rome, and he sleeps.", scope="/a", title="Cheese")
+        return confined(space.engine, Boundary("/a"))
+
+    engines = [inside(words) for words in (("walrus", "Walrus", "Oslo"), ("zygote", "Zygote", "Xyvo"))]
+    field, questions = QUESTIONS[mode]
+    explained = ({"explain": True}, {"withdrawn": True}) if mode in ("search", "context") else ()
+    for words in questions:
+        for options in ({}, {"descend": True}, *explained):
+            given = {field: words} if field else {}
+            answers = [told(None, "query", mode, "/a", given, engine=one, **options) for one in engines]
+            one, other = (_IDS_AND_TIMES.sub("", json.dumps(answer)) for answer in answers)
+            assert one == other, (words, options)
 
 
 class TestEmptyAnswers:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -44,6 +45,23 @@ def is_within(scope: str, ancestor: str) -> bool:
 def sees(reader: str, scope: str, *, descend: bool = False) -> bool:
     """Return whether a read at `reader` sees objects at `scope`."""
     return is_within(reader, scope) or (descend and is_within(scope, reader))
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The scopes that a caller may read: `scope`, the scopes below it, and those above it up to `top`."""
+
+    scope: str = ROOT
+    top: str = ""
+    """The highest scope, `scope` or one above it; empty: `scope`."""
+
+    def holds(self, scope: str) -> bool:
+        """Return whether the caller may read a scope."""
+        above = self.top and is_within(self.scope, scope) and is_within(scope, self.top)
+        return is_within(scope, self.scope) or bool(above)
+
+
+WHOLE_SPACE = Boundary()
 
 
 def _bad(given: object) -> InvalidInput:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from treering.core.evidence import Triple
 from treering.core.filters import EVERYTHING, Filter
+from treering.core.scope import WHOLE_SPACE, Boundary, sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,12 @@ class Reach:
 
     An index need not implement it: the ledger decides.
     """
+    boundary: Boundary = WHOLE_SPACE
+    """The scopes that the caller may read. Nothing outside of it is counted, named or reached, whatever the request."""
+
+    def sees(self, scope: str) -> bool:
+        """Return whether the read covers objects at a scope."""
+        return self.boundary.holds(scope) and sees(self.scope, scope, descend=self.descend)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class AccessKey:
     space: str
     """The space it opens, as written by `extensions.server.keys.space_name`. A project is a space, too."""
     scope: str = ROOT
-    """The scope of the key: it sees and changes this scope and the scopes below, and no others."""
+    """It reads and changes this scope and the scopes below, and reads those of `read_up_to`."""
     right: KeyRight = "read"
     channel: Channel = "agent"
     created: datetime | None = None
@@ -179,6 +179,8 @@ class AccessKey:
     used: datetime | None = None
     """The time of its last use, to the minute."""
     limits: KeyLimits = field(default_factory=KeyLimits)
+    read_up_to: str = ""
+    """The highest scope above `scope` that it may read, together with those in between; empty: none."""
 
 
 class AccessKeys(Protocol):

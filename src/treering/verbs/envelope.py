@@ -322,6 +322,8 @@ class Operation(Generic[Answer]):
     """Whether repeating the call changes nothing more."""
     makes_space: bool = False
     """Whether a new space is created for it."""
+    whole_space: bool = False
+    """Whether it reads the whole space, whatever its scope, which takes minutes if the space is large."""
 
     @classmethod
     def of(
@@ -333,11 +335,16 @@ class Operation(Generic[Answer]):
         rights: Rights,
         repeatable: bool = False,
         makes_space: bool = False,
+        whole_space: bool = False,
     ) -> Self:
         """Declare the operation of a function, whose annotations name the input, the options and the report."""
         _, given, options, *_, report = get_type_hints(run).values()
         return cls(
-            name, summary, given, options, report, run, rights=rights, repeatable=repeatable, makes_space=makes_space
+            *(name, summary, given, options, report, run),
+            rights=rights,
+            repeatable=repeatable,
+            makes_space=makes_space,
+            whole_space=whole_space,
         )
 
     def perform(

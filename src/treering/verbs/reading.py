@@ -11,9 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from treering.core.canonical import parse_time
 from treering.core.errors import InvalidInput, NotFound
-from treering.core.filters import EVERYTHING, And, Compare, Filter, comparisons, matches, parse_filter
+from treering.core.filters import EVERYTHING, Filter, comparisons, matches, parse_filter
 from treering.core.objects import TYPES, Channel, Object
-from treering.core.scope import ROOT
 from treering.ports.index import one_moment
 from treering.ports.ledger import AsOf, Selection
 from treering.ports.passages import Reach
@@ -28,7 +27,7 @@ from treering.retrieval.text.misspelling import spellings_of
 from treering.retrieval.text.time_zones import TimeZone, is_day, parse_zone
 from treering.verbs.engine import Engine
 from treering.verbs.envelope import Call, Value
-from treering.verbs.index_warnings import boundary, lag_seen
+from treering.verbs.index_warnings import lag_seen
 from treering.verbs.scoped_ledger import whole
 from treering.verbs.short_ids import full_id, is_id
 
@@ -167,7 +166,7 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     return Reach(
         scope=call.scope,
         descend=options.descend,
-        where=_confined(call, _checked(parse_filter(options.filter)) if options.filter else EVERYTHING),
+        where=_checked(parse_filter(options.filter)) if options.filter else EVERYTHING,
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
@@ -217,12 +216,6 @@ def _values() -> Mapping[str, tuple[str, ...]]:
         "channel": get_args(Channel),
         "role": PLACE_ROLES,
     }
-
-
-def _confined(call: Call, where: Filter) -> Filter:
-    """Exclude scopes hidden from a confined caller before the ranking, so that they displace no result."""
-    scope = boundary(call.engine)
-    return And((where, Compare("scope", "prefix", scope))) if scope != ROOT else where
 
 
 def time_of(call: Call, moment: AsOf) -> datetime:

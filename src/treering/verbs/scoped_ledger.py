@@ -17,7 +17,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import Object, Source
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.policy import Policy
-from treering.core.scope import ROOT, sees
+from treering.core.scope import ROOT, WHOLE_SPACE, Boundary, sees
 from treering.core.versions import TreeView
 from treering.core.writing.draft import Linked, Put, Unlinked, Write
 from treering.core.writing.plan import Plan
@@ -56,8 +56,8 @@ class ScopedLedger:
     `heads`, `history`) and the audit log cover all branches.
     """
 
-    boundary = ROOT
-    """The scope outside of which a caller may neither read nor name anything."""
+    boundary = WHOLE_SPACE
+    """The scopes outside of which a caller may neither read nor name anything."""
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool, tree: TreeView | None = None) -> None:
         self.whole = ledger
@@ -460,9 +460,9 @@ def whole(ledger: Ledger) -> Ledger:
     return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
 
 
-def boundary_of(ledger: Ledger) -> str:
-    """Return the scope outside of which the callers of a ledger may neither read nor name anything."""
-    return ledger.boundary if isinstance(ledger, ScopedLedger) else ROOT
+def boundary_of(ledger: Ledger) -> Boundary:
+    """Return the scopes outside of which the callers of a ledger may neither read nor name anything."""
+    return ledger.boundary if isinstance(ledger, ScopedLedger) else WHOLE_SPACE
 
 
 def scope_of_patch(ledger: Ledger, patch_id: str) -> str:

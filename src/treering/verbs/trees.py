@@ -21,7 +21,7 @@ from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link
 from treering.core.policy import is_current
-from treering.core.scope import ROOT
+from treering.core.scope import ROOT, Boundary
 from treering.core.screening import redact
 from treering.core.versions import (
     DETACHED,
@@ -58,7 +58,7 @@ REPLACED = "superseded by "
 _MAP = "repo"
 _MAX_EVENTS = 64
 """Events after which the maps are searched among all objects again."""
-_LAST: WeakKeyDictionary[Any, tuple[tuple[str, str] | None, int, Sequence[Source]]] = WeakKeyDictionary()
+_LAST: WeakKeyDictionary[Any, tuple[tuple[Boundary, str] | None, int, Sequence[Source]]] = WeakKeyDictionary()
 """By index of an open space: the scope, the sequence number and the maps that were read last; each read needs them."""
 _LOCK = Lock()
 

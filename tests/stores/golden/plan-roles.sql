@@ -39,10 +39,10 @@ CREATE SCHEMA IF NOT EXISTS treering;
 CREATE TABLE IF NOT EXISTS treering.access_keys(
   id text COLLATE "C" PRIMARY KEY, name text COLLATE "C" NOT NULL, digest bytea NOT NULL, space text COLLATE "C" NOT NULL, scope text COLLATE "C" NOT NULL,
   granted text COLLATE "C" NOT NULL, channel text COLLATE "C" NOT NULL, created text COLLATE "C" NOT NULL, expires text COLLATE "C", revoked text COLLATE "C",
-  used text COLLATE "C", per_minute bigint, at_once bigint, max_body bigint
+  used text COLLATE "C", per_minute bigint, at_once bigint, max_body bigint, read_up_to text COLLATE "C"
 );
 ALTER TABLE treering.access_keys ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF NOT EXISTS at_once bigint,
-  ADD COLUMN IF NOT EXISTS max_body bigint;
+  ADD COLUMN IF NOT EXISTS max_body bigint, ADD COLUMN IF NOT EXISTS read_up_to text COLLATE "C";
 CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON treering.access_keys(name) WHERE revoked IS NULL;
 GRANT SELECT, UPDATE (used) ON treering.access_keys TO "app";
 

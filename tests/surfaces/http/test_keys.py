@@ -8,9 +8,15 @@ from rest_parts import running
 
 import treering
 from treering.core.canonical import is_object
-from treering.extensions.server.keys import space_name
+from treering.core.errors import InvalidInput, Unavailable
+from treering.extensions.server.callers import Caller
+from treering.extensions.server.keys import make_key, space_name
+from treering.extensions.server.served import ServedSpace, granted
+from treering.extensions.server.workers import Stop
 from treering.system.address import file_address
+from treering.system.machine import SystemClock
 from treering.verbs.catalog import TOOLS
+from treering.verbs.envelope import READS, Envelope
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +224,7 @@ def test_scoped_key_learns_no_sizes_of_other_scopes(tmp_path):
             wide = {"descend": True, "explain": True}
             calls = [("query", "search", {"text": text}, wide) for text in ("lamp", "zebra")]
             calls += [("query", "context", {"task": "lamp"}, {}), ("ingest", "status", {}, {})]
-            calls += [("lint", mode, {}, {"apply": True} if mode == "reindex" else {}) for mode in ("all", "reindex")]
+            calls.append(("lint", "all", {}, {}))
             answers = [server.verb(key, verb, mode=mode, input=i, options=o).json() for verb, mode, i, o in calls]
             note = {"items": [{"text": "A new lamp.", "origin": "note:new"}]}
             answers.append(server.verb(key, "ingest", mode="source", input=note).json())
@@ -226,6 +232,20 @@ def test_scoped_key_learns_no_sizes_of_other_scopes(tmp_path):
             assert "may not be embedded yet" in str(answers[0]["warnings"])
     few, many = numbers
     assert few == many
+
+
+WHOLE_SPACE = [(tool.name, mode.name) for tool in TOOLS.values() for mode in tool.modes.values() if mode.whole_space]
+
+
+@pytest.mark.parametrize(("verb", "mode"), WHOLE_SPACE)
+def test_only_admin_keys_read_the_whole_space(shared, verb, mode):
+    server, _ = shared
+    for right in ("read", "write", "review"):
+        for scope in ("/", "/team"):
+            refused = server.verb(server.key(right, scope=scope), verb, mode=mode)
+            assert refused.status_code == 403
+            assert right == "read" or "reads the whole space" in refused.json()["message"]
+    assert server.verb(server.key("admin"), verb, mode=mode).status_code == 200
 
 
 def test_a_key_of_a_scope_changes_nothing_above_and_beside(shared):
@@ -245,6 +265,27 @@ def test_a_key_of_a_scope_changes_nothing_above_and_beside(shared):
     for verb, mode, given, options in calls_of(elsewhere):
         server.verb(key, verb, mode=mode, input=given, options=options)
     assert [page["object"] for page in state()] == [page["object"] for page in before]
+
+
+def test_a_key_that_reads_scopes_above_sees_nothing_beside_and_changes_only_its_own(shared):
+    server, ids = shared
+    key = server.key("review", scope="/team/sub", read_up_to="/")
+    seen = {word for word in SECRETS.values() if word in server.verb(key, "query", input={"task": "lamp"}).text}
+    for verb, mode, given, options in calls_of([*ids["/beside"], *ids["/team2"]]):
+        answer = server.verb(key, verb, mode=mode, input=given, options=options)
+        asked = str(given)
+        seen |= {word for word in SECRETS.values() if word in answer.text and word not in asked}
+    assert seen == {SECRETS[scope] for scope in ("/", "/team", "/team/sub")}
+    for identity in filter(is_object, ids["/"]):
+        assert server.verb(key, "query", mode="page", input={"id": identity}).status_code == 200
+        for verb, mode in (("crystallize", "work_item"), ("crystallize", "knowledge"), ("crystallize", "source")):
+            taken = server.verb(key, verb, mode=mode, input={"id": identity, "status": "archived"})
+            assert taken.status_code in {403, 404, 422}, taken.text
+
+
+def test_a_key_may_read_only_scopes_above_its_own():
+    with pytest.raises(InvalidInput, match="/beside is not above /team"):
+        make_key("x", space="s", clock=SystemClock(), scope="/team", read_up_to="/beside")
 
 
 def test_a_key_of_a_scope_works_there_and_below(shared):
@@ -316,3 +357,23 @@ def test_a_refused_key_of_another_space_is_logged(tmp_path, caplog):
     refused, page = (record.request for record in caplog.records if hasattr(record, "request"))
     assert refused.key == other.split("_")[1]
     assert page.route == "/web/discussions"
+
+
+def test_one_call_at_a_time_reads_the_whole_space(tmp_path):
+    address = file_address(tmp_path / "space.db")
+    treering.open(address).close()
+    space = ServedSpace(
+        address, stop=Stop(), background=False, embedder=None, files=None, granted=granted(files=None, allow=())
+    )
+    audit, caller = Envelope(mode="audit"), Caller(READS)
+
+    def during(engine):
+        with pytest.raises(Unavailable, match="being verified"):
+            space.call("lint", audit, caller)
+        return engine
+
+    try:
+        assert space.call("lint", audit, caller, lend=during).verified
+        assert space.call("lint", audit, caller).verified
+    finally:
+        space.close()

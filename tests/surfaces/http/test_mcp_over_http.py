@@ -87,6 +87,7 @@ def test_every_mode_over_mcp_needs_the_right_it_needs_elsewhere(server, right):
         (verb, mode.name): mode.rights.reads_files
         or mode.rights.fetches
         or mode.rights.needs_person
+        or mode.whole_space
         or (mode.rights.writes and right == "read")
         for verb, tool in TOOLS.items()
         for mode in tool.modes.values()

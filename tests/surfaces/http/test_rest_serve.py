@@ -217,6 +217,15 @@ def test_local_server_requires_the_keys_of_its_space(started, tmp_path, monkeypa
 
 
 @pytest.mark.sampled(1)
+def test_server_reports_that_no_key_is_required(started, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    assert run(["key", "create", "ci", "--space", "sqlite:original.db"]) == 0
+    process, _ = started("--space", "sqlite:copy.db")
+    assert process.stdout.readline().startswith("No key is required: ")
+
+
+@pytest.mark.sampled(1)
 def test_server_warns_without_a_space_or_its_key(started, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))

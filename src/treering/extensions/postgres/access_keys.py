@@ -24,17 +24,17 @@ CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS {_TABLE}(
   id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, digest bytea NOT NULL, space {_TEXT} NOT NULL, scope {_TEXT} NOT NULL,
   granted {_TEXT} NOT NULL, channel {_TEXT} NOT NULL, created {_TEXT} NOT NULL, expires {_TEXT}, revoked {_TEXT},
-  used {_TEXT}, per_minute bigint, at_once bigint, max_body bigint
+  used {_TEXT}, per_minute bigint, at_once bigint, max_body bigint, read_up_to {_TEXT}
 );
 ALTER TABLE {_TABLE} ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF NOT EXISTS at_once bigint,
-  ADD COLUMN IF NOT EXISTS max_body bigint;
+  ADD COLUMN IF NOT EXISTS max_body bigint, ADD COLUMN IF NOT EXISTS read_up_to {_TEXT};
 CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON {_TABLE}(name) WHERE revoked IS NULL;
 """
 _LOCK = 0x7472_6565_6B65_7973
 """The advisory lock for creating the table, which would fail if two processes created it concurrently."""
 _STATE = """
 SELECT to_regclass(%s) IS NOT NULL,
-  EXISTS(SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'max_body')
+  EXISTS(SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'read_up_to')
 """
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM {_TABLE}"  # noqa: S608 - our own names
 

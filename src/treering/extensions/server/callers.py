@@ -8,7 +8,7 @@ from fastapi import Request
 
 from treering.core.errors import Denied
 from treering.core.patch import Author
-from treering.core.scope import ROOT, is_within
+from treering.core.scope import ROOT, Boundary, is_within
 from treering.extensions.server import limits
 from treering.ports.stores import KeyLimits
 from treering.system.address import Address
@@ -47,6 +47,13 @@ class Caller:
     """The name of its key."""
     opens: Callable[[Address], bool] = lambda _: True
     """Returns whether it may use the space at an address."""
+    read_up_to: str = ""
+    """The highest scope above `scope` that it may read; empty: none."""
+
+    @property
+    def boundary(self) -> Boundary:
+        """The scopes it may read."""
+        return Boundary(self.scope, self.read_up_to)
 
     @property
     def has_key(self) -> bool:

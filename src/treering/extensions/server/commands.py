@@ -195,6 +195,8 @@ def _report_start(place: str, *, space: "Address", keys: "Address | None") -> No
             tell(
                 f"Warning: no key opens {space_name(space, keys)}. Make one with `treering key create NAME --space …`."
             )
+    else:
+        say("No key is required: every program on this machine can read and change the space.")
     if space.file is not None and not space.file.exists():
         tell(f"Warning: there is no space at {space.file} yet. The first write creates it; until then, reads fail.")
 

@@ -1,7 +1,8 @@
 """The view of a space for a caller with access to one scope and the scopes below it.
 
 `verbs.scoped_ledger` only organizes: a call sees the ancestors of its scope, and may name any scope. This view is
-access control: nothing outside of the scope is shown, named or changed, whatever the call requests.
+access control: nothing outside of its scopes is shown, named or counted, and nothing outside of the first one is
+changed, whatever the call requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,22 +12,34 @@ from dataclasses import dataclass, replace
 from treering.core.errors import NotFound
 from treering.core.objects import Object
 from treering.core.patch import Patch, PatchRecord, Receipt
-from treering.core.scope import ROOT, is_within
+from treering.core.scope import WHOLE_SPACE, Boundary, is_within
 from treering.core.writing.plan import Plan, named_in
+from treering.extensions.server.confined_index import ConfinedIndex
+from treering.ports.index import Index
 from treering.ports.ledger import Ledger, missing_object
 from treering.ports.runtime import IsKept, JobLog, JobRow, JobsInCommits
+from treering.retrieval.index.lookup import IndexLookup
 from treering.verbs.engine import Engine
 from treering.verbs.scoped_ledger import ScopedLedger
 
 _MAX_JOBS = 1_000
 
 
-def confined(engine: Engine, *, scope: str) -> Engine:
-    """Return an engine with access to a scope and those below it; the same engine for the root."""
-    if scope == ROOT:
+def confined(engine: Engine, boundary: Boundary, *, index: Index | None = None) -> Engine:
+    """Return an engine with access to the scopes of a boundary; the same engine for the whole space.
+
+    `index`: its index within the boundary, if there is one already. Caches belong to an index.
+    """
+    if boundary == WHOLE_SPACE:
         return engine
-    ledger = ConfinedLedger(engine.ledger, scope=scope)
-    return replace(engine, ledger=ledger, jobs=SeenJobs(engine.jobs, lambda row: is_within(str(row["scope"]), scope)))
+    index = index or ConfinedIndex(engine.index, boundary)
+    return replace(
+        engine,
+        ledger=ConfinedLedger(engine.ledger, boundary),
+        index=index,
+        lookup=IndexLookup(index),
+        jobs=SeenJobs(engine.jobs, lambda row: is_within(str(row["scope"]), boundary.scope)),
+    )
 
 
 def with_jobs_of(engine: Engine, holder: str, *, sees_all: bool) -> Engine:
@@ -37,11 +50,11 @@ def with_jobs_of(engine: Engine, holder: str, *, sees_all: bool) -> Engine:
 
 
 class ConfinedLedger(ScopedLedger):
-    """A ledger limited to a scope and the scopes below it."""
+    """A ledger limited to the scopes of a boundary."""
 
-    def __init__(self, ledger: Ledger, *, scope: str) -> None:
-        super().__init__(ledger, scope=scope, descend=True)
-        self.boundary = scope
+    def __init__(self, ledger: Ledger, boundary: Boundary) -> None:
+        super().__init__(ledger, scope=boundary.scope, descend=True)
+        self.boundary = boundary
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch. Raises `NotFound` if it names an object outside of the scope."""
@@ -67,7 +80,11 @@ class ConfinedLedger(ScopedLedger):
         return key
 
     def _sees(self, scope: str) -> bool:
-        return is_within(scope, self._scope)
+        return self.boundary.holds(scope)
+
+    def _holds(self, record: PatchRecord) -> bool:
+        """Return whether a patch may be reviewed here: patches of scopes above may not, even if those are readable."""
+        return record.scope is not None and is_within(record.scope, self._scope)
 
     def _check_names(self, patch: Patch) -> None:
         """Raise `NotFound` if a patch names an object outside of the scope, as for an unknown id."""

@@ -214,6 +214,7 @@ def _caller(key: AccessKey, ring: KeyRing) -> Caller:
         name=key.name,
         opens=partial(ring.opens, key),
         limits=key.limits,
+        read_up_to=key.read_up_to,
     )
 
 

@@ -43,7 +43,12 @@ class KeyFlags:
         str, Option("--projects", metavar="PLACE", help="Location of the server's projects; as in `treering serve`.")
     ] = ""
     scope: Annotated[str, Option("--scope", metavar="PATH", help="Only this scope and the scopes below it.")] = "/"
-    expires: Annotated[str, Option("--expires", metavar="WHEN", help="12h, 90d, 1y, or a date. Default: never.")] = ""
+    read_up_to: Annotated[
+        str, Option("--read-up-to", metavar="PATH", help="Also read the scopes above --scope, up to this one.")
+    ] = ""
+    expires: Annotated[
+        str, Option("--expires", metavar="WHEN", help="12h, 90d, 4w, 1y, or a date. Default: never.")
+    ] = ""
     person: Annotated[bool, Option("--person", help="Write as a person, not as an agent (see the policy file).")] = (
         False
     )
@@ -104,6 +109,7 @@ def create(
         space=space_name(space, place),
         clock=clock,
         scope=options.scope,
+        read_up_to=options.read_up_to,
         right=options.right,
         channel="user" if options.person else "agent",
         expires=expiry(options.expires, now=clock.now()) if options.expires else None,
@@ -192,7 +198,8 @@ def _key_lines(key: "AccessKey", now: datetime) -> Iterator[IndentedLine]:
 
     state = "revoked" if key.revoked else "" if is_live(key, now=now) else "expired"
     yield line(f"{key.name} ({key.id}){': ' if state else ''}{state}")
-    where = key.space if key.scope == ROOT else f"{key.space}, scope {key.scope}"
+    above = f", reads up to {key.read_up_to}" if key.read_up_to else ""
+    where = key.space if key.scope == ROOT else f"{key.space}, scope {key.scope}{above}"
     yield line(f"{key.right} on {where}, as {'a person' if key.channel == 'user' else 'an agent'}", indent=2)
     yield line(f"expires {_day(key.expires)}, last used {_day(key.used)}", indent=2)
     if limits := ", ".join(_limits(key.limits)):
@@ -220,6 +227,7 @@ def _facts(key: "AccessKey") -> dict[str, Any]:
         "right": key.right,
         "space": key.space,
         "scope": key.scope,
+        "read_up_to": key.read_up_to,
         "channel": key.channel,
         "limits": asdict(key.limits),
         **{name: time.isoformat() if time else None for name, time in times.items()},

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Channel
-from treering.core.scope import ROOT, parse_scope
+from treering.core.scope import ROOT, is_within, lineage, parse_scope
 from treering.ports.runtime import Clock
 from treering.ports.stores import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.system.address import SPACE, Address
@@ -34,6 +34,7 @@ KEY_PREFIX = "trk_"
 _KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{16}})_([a-z2-7]{{52}})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
+_TIMES = "Use a number of hours, days, weeks or years, such as 12h, 90d, 4w or 1y, or a date such as 2027-01-31."
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _USE_IS_KEPT_EVERY = timedelta(minutes=1)
 _AT = " at "
@@ -95,10 +96,12 @@ def make_key(
     channel: Channel = "agent",
     expires: datetime | None = None,
     limits: KeyLimits | None = None,
+    read_up_to: str = "",
 ) -> tuple[str, AccessKey]:
     """Create a key; return its text, which is not stored, and the record to store.
 
-    Raises `InvalidInput` for an invalid name, right or scope, and for a time that is over.
+    Raises `InvalidInput` for an invalid name, right or scope, a `read_up_to` that is not above the scope, and a time
+    that is over.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(
@@ -108,7 +111,7 @@ def make_key(
         )
     now = clock.now()
     if expires is not None and expires <= now:
-        raise InvalidInput(f"The key would already have expired on {expires:%Y-%m-%d %H:%M} UTC.", hint="Say later.")
+        raise InvalidInput(f"The key would already have expired on {expires:%Y-%m-%d %H:%M} UTC.", hint=_TIMES)
     key_id = clock.random_bytes(8).hex()
     secret = b32encode(clock.random_bytes(32)).decode().rstrip("=").lower()
     record = AccessKey(
@@ -117,6 +120,7 @@ def make_key(
         digest=_digest(secret),
         space=space,
         scope=parse_scope(scope),
+        read_up_to=_above(scope, read_up_to) if read_up_to else "",
         right=_right(right),
         channel=channel,
         created=now,
@@ -124,6 +128,15 @@ def make_key(
         limits=limits or KeyLimits(),
     )
     return f"{KEY_PREFIX}{key_id}_{secret}", record
+
+
+def _above(scope: str, top: str) -> str:
+    if not is_within(parse_scope(scope), parse_scope(top)):
+        raise InvalidInput(
+            f"The scope {top} is not above {scope}.",
+            hint=f"Use one of {', '.join(lineage(parse_scope(scope)))}.",
+        )
+    return parse_scope(top)
 
 
 def expiry(text: str, *, now: datetime) -> datetime:
@@ -137,9 +150,7 @@ def expiry(text: str, *, now: datetime) -> datetime:
             return now + timedelta(hours=int(lasting[1]) * _HOURS[lasting[2]])
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"--expires {text[:100]!r} is not a valid time.", hint="Use 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
-        ) from error
+        raise InvalidInput(f"--expires {text[:100]!r} is not a valid time.", hint=_TIMES) from error
     return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
 
 

@@ -1,7 +1,8 @@
 """The space of a server, opened when it is first needed, and the additions of parts to a server."""
 
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from starlette.requests import Request
 
-from treering.core.errors import Denied, InvalidInput, NotFound, nearest
+from treering.core.errors import Denied, InvalidInput, NotFound, Unavailable, nearest
+from treering.core.scope import ROOT, Boundary
 from treering.extensions.mcp.recent_answers import RecentAnswers
 from treering.extensions.server.callers import Bounds, Caller
+from treering.extensions.server.confined_index import ConfinedIndex
 from treering.extensions.server.confined_ledger import confined, with_jobs_of
 from treering.extensions.server.contract import Route
 from treering.extensions.server.web.view import ReadSpace
@@ -75,7 +78,9 @@ class ServedSpace:
         # An import follows links in its folder without a check, so it is not granted.
         self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
+        self._indexes: dict[Boundary, ConfinedIndex] = {}
         self._lock = threading.Lock()
+        self._verifying = threading.Lock()
         # Requests are no conversations: a number alone might be one of another agent's answer.
         self._answers = RecentAnswers(has_last=False)
 
@@ -94,17 +99,20 @@ class ServedSpace:
         `lend`: makes the engine of the call from that of the space. `as_person`: write with the rights of a person.
 
         Raises `Denied`, before the space is opened, for a mode that exceeds the caller's rights or a scope outside the
-        caller's scope.
+        caller's scope, and `Unavailable` for a second verification of the whole space at the same time.
         """
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
         mode = replace(mode, rights=mode.rights | DECIDES) if as_person else mode
         tool.require(mode, granted=caller.granted)
+        if mode.whole_space:
+            _check_whole_space(f"{verb} in mode {mode.name!r}", caller)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
         places_of = partial(self._answers.places, caller=caller.key)
         engine = replace(self.engine_for(mode, caller), progress=progress, places_of=places_of)
-        report = tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
+        with self._one_verification() if mode.whole_space else nullcontext():
+            report = tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
         self._answers.note(report, caller=caller.key)
         return report
 
@@ -139,7 +147,9 @@ class ServedSpace:
         author = caller.author or engine.author
         decides = operation.rights.needs_person
         engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
-        engine = confined(engine, scope=caller.scope)
+        if (boundary := caller.boundary) not in self._indexes:
+            self._indexes[boundary] = ConfinedIndex(engine.index, boundary)
+        engine = confined(engine, boundary, index=self._indexes[boundary])
         return with_jobs_of(engine, caller.key, sees_all=caller.granted.destroys) if caller.has_key else engine
 
     def check(self) -> bool:
@@ -182,6 +192,17 @@ class ServedSpace:
             if self._space:
                 self._space.close()
             self._space = None
+            self._indexes.clear()
+
+    @contextmanager
+    def _one_verification(self) -> Iterator[None]:
+        """Hold off other verifications of the whole space, which each occupy a thread for minutes."""
+        if not self._verifying.acquire(blocking=False):
+            raise Unavailable("The space is being verified for another call.", hint="Try again when that has ended.")
+        try:
+            yield
+        finally:
+            self._verifying.release()
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Return the open space, or open it; while the server stops, only to finish running work."""
@@ -191,6 +212,18 @@ class ServedSpace:
                     self._stop.check()
                 self._space = self._open(create=create)
             return self._space
+
+
+def _check_whole_space(what: str, caller: Caller) -> None:
+    """Raise `Denied` for the key of a scope, and for one without the right `admin`."""
+    if caller.has_key and (caller.scope != ROOT or not caller.granted.destroys):
+        of_key = f"for the scope {caller.scope}" if caller.scope != ROOT else "without the right admin"
+        raise Denied(
+            f"{what} reads the whole space, and this key is {of_key}.",
+            hint="Use a key with the right admin, or run it on the machine of the space. "
+            "`query` in mode `recent` lists changes.",
+            details={"operation": what, "not_granted": ["whole_space"]},
+        )
 
 
 @dataclass(frozen=True, slots=True)

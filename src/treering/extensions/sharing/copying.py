@@ -58,6 +58,7 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
             counts = _compared(source, target, told)
         except _StillWritten:
             continue
+        told("Verifying the copy", 0, None)
         target.verify(anchor=head)
         return CopyReport(head, counts)
     raise Conflict(

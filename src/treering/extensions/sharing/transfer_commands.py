@@ -46,7 +46,7 @@ def move(
     facts = {"address": str(place), **report.model_dump()}
     head = report.head
     lines = [
-        line(f"Moved to {place}: {_listed(report.counts)}, {report.vectors} vectors."),
+        line(f"Moved to {place}: {_listed(report.counts)}, {report.vectors} new vectors."),
         line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
     ]
     answer(Access(as_json=as_json), facts, lines)

@@ -29,7 +29,6 @@ from treering.core.objects import (
     title_of,
 )
 from treering.core.policy import CURRENT, is_current, is_over
-from treering.core.scope import sees
 from treering.ports.ledger import Head, head_of
 from treering.ports.passages import Passage, Reach
 from treering.retrieval.index.code_places import NO_PLACE, role_of
@@ -264,7 +263,7 @@ def is_shown(state: Head | None, reach: Reach) -> bool:
     if state is None:
         return False
     shown = reach.withdrawn or state.status in CURRENT[state.type]
-    return shown and sees(reach.scope, state.scope, descend=reach.descend)
+    return shown and reach.sees(state.scope)
 
 
 def is_withheld(item: Object, reach: Reach) -> bool:

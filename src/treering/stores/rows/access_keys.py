@@ -11,8 +11,12 @@ COLUMNS = (
     *("id", "name", "digest", "space", "scope", "granted", "channel"),
     *("created", "expires", "revoked", "used"),
     *("per_minute", "at_once", "max_body"),
+    "read_up_to",
 )
-"""The columns, in the order of `row_of`. Times are texts in ISO form. The last three came with version 2."""
+"""The columns, in the order of `row_of`. Times are texts in ISO form.
+
+The limits came with version 2, `read_up_to` with version 3.
+"""
 
 
 def row_of(key: AccessKey) -> tuple[Any, ...]:
@@ -20,7 +24,7 @@ def row_of(key: AccessKey) -> tuple[Any, ...]:
     times = (key.created, key.expires, key.revoked, key.used)
     values = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
     limits = (key.limits.requests_per_minute, key.limits.at_once, key.limits.max_body_bytes)
-    return (*values, *(time.isoformat() if time else None for time in times), *limits)
+    return (*values, *(time.isoformat() if time else None for time in times), *limits, key.read_up_to or None)
 
 
 def key_of(row: Sequence[Any]) -> AccessKey:
@@ -29,7 +33,8 @@ def key_of(row: Sequence[Any]) -> AccessKey:
     key_id, name, digest, space, scope, right, channel = row[:7]
     return AccessKey(
         *(key_id, name, bytes(digest), space, scope, right, channel, created, expires, revoked, used),
-        KeyLimits(*row[11:]),
+        KeyLimits(*row[11:14]),
+        row[14] or "",
     )
 
 

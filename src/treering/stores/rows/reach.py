@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from treering.core.filters import EVERYTHING
-from treering.core.scope import ROOT, lineage, sees
+from treering.core.scope import ROOT, is_within, lineage
 from treering.ports.passages import Passage, Reach
 from treering.retrieval.index.code_places import NO_PLACE
 from treering.retrieval.index.tables import Keys
@@ -57,14 +57,14 @@ class PassingCache:
 
 def sees_all_scopes(reach: Reach) -> bool:
     """Return whether a reach includes every possible scope."""
-    return reach.descend and reach.scope == ROOT
+    return reach.descend and reach.scope == reach.boundary.scope == ROOT
 
 
 def scopes_seen(known: Sequence[tuple[int, str]], reach: Reach) -> Scopes:
     """Return the numbers of the scopes that a reach includes. `known`: number and name of each scope of the space."""
     if sees_all_scopes(reach):
         return None
-    seen = frozenset(number for number, scope in known if sees(reach.scope, scope, descend=reach.descend))
+    seen = frozenset(number for number, scope in known if reach.sees(scope))
     return None if len(seen) == len(known) else seen
 
 
@@ -82,8 +82,10 @@ def scope_terms(scope: str) -> tuple[str, ...]:
 
 def seen_terms(reach: Reach) -> list[str]:
     """Return the scope terms of which a passage in reach has at least one."""
-    terms = [_exact(scope) for scope in lineage(reach.scope)]
-    return [*terms, _within(reach.scope)] if reach.descend else terms
+    limit = reach.boundary.scope
+    lowest = limit if is_within(limit, reach.scope) else reach.scope
+    terms = [_exact(scope) for scope in lineage(lowest) if reach.sees(scope)]
+    return [*terms, _within(lowest)] if reach.descend and reach.sees(lowest) else terms
 
 
 def role_term(role: str) -> str:

@@ -13,23 +13,27 @@ from treering.stores.sqlite.database import Database
 from treering.system.address import Address
 
 APPLICATION_ID = 0x54524B59  # "TRKY"
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = f"""
 CREATE TABLE access_keys(
   id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, space TEXT NOT NULL, scope TEXT NOT NULL,
   granted TEXT NOT NULL, channel TEXT NOT NULL, created TEXT NOT NULL, expires TEXT, revoked TEXT, used TEXT,
-  per_minute INTEGER, at_once INTEGER, max_body INTEGER
+  per_minute INTEGER, at_once INTEGER, max_body INTEGER, read_up_to TEXT
 ) STRICT;
 CREATE UNIQUE INDEX access_keys_by_name ON access_keys(name) WHERE revoked IS NULL;
 PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {_VERSION};
+"""
+_FROM_2 = f"""
+ALTER TABLE access_keys ADD COLUMN read_up_to TEXT;
 PRAGMA user_version = {_VERSION};
 """
 _FROM_1 = f"""
 ALTER TABLE access_keys ADD COLUMN per_minute INTEGER;
 ALTER TABLE access_keys ADD COLUMN at_once INTEGER;
 ALTER TABLE access_keys ADD COLUMN max_body INTEGER;
-PRAGMA user_version = {_VERSION};
-"""
+{_FROM_2}"""
+_UPGRADES = {1: _FROM_1, 2: _FROM_2}
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM access_keys"  # noqa: S608 - our own names
 
 
@@ -92,8 +96,8 @@ class SqliteAccessKeys:
             state = _state_of(connection)  # another process may have been faster
             if not next(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1"), None):
                 connection.execute(_SCHEMA)
-            elif state == (APPLICATION_ID, 1):
-                connection.execute(_FROM_1)
+            elif state[0] == APPLICATION_ID and state[1] in _UPGRADES:
+                connection.execute(_UPGRADES[state[1]])
             elif state != (APPLICATION_ID, _VERSION):
                 raise InvalidInput(
                     f"{self._database.path} contains no access keys that this version of Treering can read.",

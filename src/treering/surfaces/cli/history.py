@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from treering.core.audit import ERASED, LINK_EVENTS, AuditEvent
 from treering.core.canonical import parse_time
-from treering.core.characters import label, one_line
+from treering.core.characters import one_line
 from treering.core.counting import counted_things
 from treering.core.declarations import is_declaration
 from treering.core.errors import NotFound
+from treering.core.fencing import code_label
 from treering.core.objects import Source
 from treering.core.versions import OTHER_PATH, known_branches
 from treering.ports.ledger import Head, Ledger
@@ -79,7 +80,7 @@ def render_events(
         yield line("No changes.")
     width = len(str(len(found))) if numbered else 0
     for number, one in enumerate(found, start=1):
-        title = (label if fenced else one_line)(one.title, most=_TITLE_CHARS) if one.title else ""
+        title = (code_label if fenced else one_line)(one.title, most=_TITLE_CHARS) if one.title else ""
         yield line(
             f"{number:>{width}}  " if numbered else "",
             (f"{local_time(one.at)}  ", "dim"),

@@ -16,6 +16,7 @@ from treering.core.fencing import fence
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge, title_of
 from treering.core.patch import PatchRecord
+from treering.core.scope import ROOT
 from treering.core.writing.draft import ObjectChange
 from treering.ports.ledger import Ledger, Selection
 from treering.surfaces.cli import receipts
@@ -58,6 +59,7 @@ _VALUE_CHARS = 120
 _MAX_IDS_OF_FINDING = 4
 _MAX_ERASED_IDS = 4
 _MAX_OUT_OF_REACH = 30
+_MAX_REPEATING = 10
 _SENTENCE_CHARS = 600
 _DOUBTFUL = frozenset({"stale", "partly-changed", "expired"})
 """Rules about statements with outdated evidence or time."""
@@ -274,9 +276,13 @@ def render_erasure(receipt: "ErasureReceipt", ledger: Ledger) -> Iterator[Indent
     if receipt.lost_edits:
         lost = counted_things(receipt.lost_edits, "line")
         yield line(("Lost", "bold"), f": {lost} that a person added to a state document, because of erased words.")
-    for head in ledger.heads([one for one in receipt.repeated_in if one not in receipt.edited]).values():
-        erase = f". Erase it, too: treering erase {head.id}"
+    repeating = [*ledger.heads([one for one in receipt.repeated_in if one not in receipt.edited]).values()]
+    for head in repeating[:_MAX_REPEATING]:
+        scope = "" if head.scope == ROOT else f" in {head.scope}"
+        erase = f"{scope}. Erase it, too: treering erase {head.id}"
         yield line(("The same words are also in: ", "yellow"), label(head.title), erase)
+    if (more := len(repeating) - _MAX_REPEATING) > 0:
+        yield line((f"And in {counted_things(more, 'more text')}; --json lists the ids.", "yellow"))
     if receipt.remaining:
         yield line(("Erased, but not overwritten yet:", "yellow"))
         yield from (line(f"- {what}", indent=2) for what in receipt.remaining)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from treering.core.evidence import Triple
 from treering.core.objects import Object, Source
-from treering.core.scope import ROOT, sees
+from treering.core.scope import ROOT
 from treering.ports.ledger import Selection
 from treering.ports.passages import Reach
 from treering.ports.search import Edges, EdgeType, Nodes, Statements
@@ -125,7 +125,7 @@ class MemoryGraphView:
             (at, target, tie)
             for at, node in enumerate(nodes.tolist())
             for target, tie, owner in self.graph.edges_by_node.get(node, ())
-            if sees(self.reach.scope, ties[owner][0], descend=self.reach.descend)
+            if self.reach.sees(ties[owner][0])
         ]
         table = np.array(found, np.int64).reshape(-1, 3)
         return Edges(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from treering.core.evidence import Lines
-from treering.core.scope import sees
+from treering.core.scope import Boundary, sees
 from treering.ports.passages import Reach
 from treering.ports.search import NamePart, TextQuery
 from treering.retrieval.index.passages import passages_of
@@ -215,6 +215,22 @@ class ByWords(IndexStage):
         assert counts(space.index, ["bee"], reach=Reach("/a/below")) == {"bee": 1}
         assert counts(space.index, ["bee"], reach=Reach("/a", descend=True)) == {"bee": 2}
         assert counts(space.index, ["bee"], reach=Reach("/b")) == {}
+
+    def test_words_outside_a_boundary_are_not_counted(self, space: IndexedSpace) -> None:
+        space.commit(
+            *(space.make.source("Bees.", origin=one, scope=one) for one in ("/", "/a", "/a/b", "/a/b/c", "/d"))
+        )
+
+        def bees(scope: str, boundary: Boundary, *, descend: bool = False) -> int:
+            reach = Reach(scope, descend=descend, boundary=boundary)
+            return counts(space.index, ["bee"], reach=reach).get("bee", 0)
+
+        assert bees("/a/b", Boundary("/a/b")) == bees("/a/b/c", Boundary("/a/b")) - 1 == 1
+        assert bees("/", Boundary("/a/b"), descend=True) == bees("/a/b", Boundary("/a/b"), descend=True) == 2
+        assert bees("/a/b", Boundary("/a/b", top="/a")) == 2
+        assert bees("/a/b", Boundary("/a/b", top="/")) == 3
+        assert bees("/", Boundary("/a/b", top="/"), descend=True) == 4
+        assert bees("/d", Boundary("/a/b"), descend=True) == 0
 
     def test_words_are_counted_whatever_a_filter_leaves_out(self, space: IndexedSpace) -> None:
         space.commit(space.make.source("Bees live in a hive."))

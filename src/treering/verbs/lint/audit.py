@@ -99,7 +99,9 @@ def audit(call: Call, given: AuditInput, options: AuditOptions) -> AuditReport:
     subject = id_given(call.engine, given.id) if given.id else ""
     head, problem, differences = None, "", tuple[str, ...]()
     try:
+        call.engine.progress("Verifying the audit log", 0, None)
         head = ledger.verify()
+        call.engine.progress("Comparing the index with the ledger", 0, None)
         # The index is compared only with a verified ledger.
         differences = shown_differences(call, call.engine.index.upkeep.differences())
     except TreeringError as error:
@@ -229,4 +231,4 @@ def _shown_operation(operation: Operation | RecordedOperation) -> dict[str, Any]
             return operation.model_dump(mode="json")
 
 
-AUDIT = Mode.of("audit", "Verify the audit log; who changed what and why.", audit, rights=READS)
+AUDIT = Mode.of("audit", "Verify the audit log; who changed what and why.", audit, rights=READS, whole_space=True)

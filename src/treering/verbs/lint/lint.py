@@ -277,4 +277,6 @@ ALL = Mode.of("all", "All rules.", lint_all, rights=READS)
 STRUCTURE = Mode.of("structure", "Broken references.", lint_structure, rights=READS)
 SEMANTIC = Mode.of("semantic", "Drifted knowledge.", lint_semantic, rights=READS)
 REPAIR = Mode.of("repair", "Apply the fixes of findings.", repair, rights=WRITES, repeatable=True)
-REINDEX = Mode.of("reindex", "Verify or rebuild projections.", reindex, rights=WRITES, repeatable=True)
+REINDEX = Mode.of(
+    "reindex", "Verify or rebuild projections.", reindex, rights=WRITES, repeatable=True, whole_space=True
+)

@@ -42,6 +42,7 @@ def back_up(database: Database, target: Path, *, anchor: Anchor | None, replace:
             with held(new):
                 _note(database, new)
                 _copy(database, new, copied)
+                _release(new)
                 head = _verified(new, anchor)
                 _sync(new)
             _publish(new, target, replace=replace)
@@ -123,6 +124,19 @@ def _copy(database: Database, new: Path, copied: Copied) -> None:
         # The target is an empty file, readable only by its owner. Copying all pages instead would include erased data.
         connection.execute("VACUUM INTO ?", (str(new),))
         copied(total, total)
+
+
+def _release(new: Path) -> None:
+    """Delete the leases of processes that work on the original, and its list of copies."""
+    with translated(str(new)):
+        connection = apsw.Connection(str(new), apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.pragma("journal_mode", "memory")
+            for table in ("held_leases", "copies_begun"):
+                if connection.table_exists(None, table):
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
+        finally:
+            connection.close()
 
 
 def _verified(new: Path, anchor: Anchor | None) -> Anchor:

@@ -107,6 +107,8 @@ def search(
     scope: Scope = "/",
 ) -> None:
     """Find passages and knowledge, with the lines that answer."""
+    if not any(one.strip() for one in words):
+        raise InvalidInput("There are no words to search for.", hint="Write: treering search WORDS")
     query(QueryFlags(limit=limit, descend=True), Calling(scope=scope), access, words, "search")
 
 

@@ -208,17 +208,21 @@ def run_lint(
     from treering.surfaces.cli.calls import call
     from treering.surfaces.cli.linting import has_errors, render_lint, rules_by_mode
     from treering.surfaces.cli.request import envelope_of
+    from treering.verbs.catalog import TOOLS
 
     options = {name: value for name, value in options.items() if value is not None}
     target = {"id": about} if about else {}
+    by_mode = rules_by_mode(mode, rules)
+    used = [TOOLS["lint"].find(one) for one in by_mode]
     envelopes = [
         envelope_of("lint", one, calling, given={**target, **({"rules": named} if named else {})}, options=options)
-        for one, named in rules_by_mode(mode, rules).items()
+        for one, named in by_mode.items()
     ]
     with opened(access, writing) as space:
         with watched(space) as busy:
             reports = [call(busy, "lint", envelope) for envelope in envelopes]
         answer(access, reports[0] if mode else reports, render_lint(space, reports, access))
-        embed_later(space, writing)
+        if any(one.rights.writes for one in used):
+            embed_later(space, writing)
     if strict and any(map(has_errors, reports)):
         raise Exit(1)
