@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 import treering
-from treering.retrieval.text.typed_words import ids_in
+from treering.retrieval.text.typed_words import ids_written
 
 FORMS = {
     "hash": lambda chance: f"{chance.getrandbits(128):032x}",
@@ -76,5 +76,5 @@ def test_unknown_ticket_before_a_task_does_not_refuse_it(tickets):
 
 def test_quantities_years_and_versions_are_no_ids():
     text = "In 2024 the 1990s brought 100mg, v2.0.1, 3.11.7, 2023-11-04, iso and UTF-8X: see 4th of 12."
-    assert ids_in(text) == []
-    assert ids_in("Order 4471920, E0277 and SUP-12.") == ["4471920", "E0277", "SUP-12"]
+    assert ids_written(text) == []
+    assert ids_written("Order 4471920, E0277 and SUP-12.") == ["4471920", "E0277", "SUP-12"]

@@ -45,7 +45,7 @@ from treering.retrieval.search.question import Arms, Meaning, Question, asks_abo
 from treering.retrieval.search.release_sections import release_sections
 from treering.retrieval.search.symbols import defining_passages
 from treering.retrieval.text.analysis import count_words, index_text
-from treering.retrieval.text.typed_words import ids_in
+from treering.retrieval.text.typed_words import ids_written
 from treering.retrieval.tuning import TUNING
 
 _BY_MEANING = (VECTORS, QUICK)
@@ -345,7 +345,7 @@ def _exact_phrases(text: str, *, in_files: bool) -> list[str]:
         return []
     whole = index_text(text) if in_files or _is_quote(text) else ""
     is_phrase = len(whole.split()) > TUNING.question.max_lookup_words
-    ids = [index_text(one).split()[0] for one in ids_in(text)[: limits.MAX_IDS]]  # the first term is the whole id
+    ids = [index_text(one).split()[0] for one in ids_written(text)[: limits.MAX_IDS]]  # the first term is the whole id
     return [*ids, *([whole] if is_phrase else [])]
 
 

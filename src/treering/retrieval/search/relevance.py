@@ -15,7 +15,7 @@ from treering.retrieval.search.known_words import KnownWords
 from treering.retrieval.search.question import Question
 from treering.retrieval.search.retrieval import Retrieval
 from treering.retrieval.text.analysis import index_text
-from treering.retrieval.text.typed_words import ids_in
+from treering.retrieval.text.typed_words import ids_written
 from treering.retrieval.tuning import TUNING
 
 WEAK = "weak"
@@ -79,7 +79,7 @@ def any_relevant(idf: IdfWeights, question: Question, hits: Sequence[HitSignals]
 def _asks_for_unknown_id(idf: IdfWeights, question: Question) -> bool:
     """Return whether a question is mainly about an id that no passage has. Nearness is no evidence for ids."""
     unknown, parts = set[str](), set[str]()
-    for one in ids_in(question.text):
+    for one in ids_written(question.text):
         whole, *rest = index_text(one).split()
         parts.update(rest)
         unknown.update({whole} & idf.unknown)

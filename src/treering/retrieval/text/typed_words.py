@@ -160,7 +160,7 @@ def begins_sentence(task: str, at: int) -> bool:
     return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")
 
 
-def ids_in(text: str) -> list[str]:
+def ids_written(text: str) -> list[str]:
     """Return the distinct ids in a text, such as hashes, UUIDs, error codes and numbers of tickets, in order."""
     words = (match[0].strip(".*-–—/#") for match in _WORD.finditer(text))
     return [*dict.fromkeys(word for word in words if _ID.fullmatch(word))]
