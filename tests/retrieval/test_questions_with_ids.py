@@ -15,6 +15,7 @@ FORMS = {
     "ticket": lambda chance: f"SUP-{chance.randrange(1_000, 10_000)}",
     "invoice": lambda chance: f"INV-2026-{chance.randrange(10_000):04}",
     "error": lambda chance: f"E{chance.randrange(1_000, 10_000)}",
+    "part": lambda chance: f"{chance.randrange(2_100, 10_000)}-{chance.randrange(1_000, 10_000):04}",
     "order": lambda chance: str(chance.randrange(10**6, 10**7)),
 }
 PER_FORM = 6
@@ -74,7 +75,16 @@ def test_unknown_ticket_before_a_task_does_not_refuse_it(tickets):
     assert "weak" not in report.hits[0].flags
 
 
+def test_unknown_id_with_known_parts_is_not_known(tickets):
+    (number, *_) = made("ticket", "stored")
+    (part, *_) = made("part", "stored")
+    report = ask(tickets, f"{part.split('-')[0]}-0001 and SUP-{int(number[4:]) + 1}")
+    assert not any("Known here" in one for one in report.warnings)
+
+
 def test_quantities_years_and_versions_are_no_ids():
-    text = "In 2024 the 1990s brought 100mg, v2.0.1, 3.11.7, 2023-11-04, iso and UTF-8X: see 4th of 12."
+    text = (
+        "In 2024 the 1990s brought 100mg, v2.0.1, 3.11.7, 2023-11-04, 1914-1918, 555-12, iso and UTF-8X: see 4th of 12."
+    )
     assert ids_written(text) == []
     assert ids_written("Order 4471920, E0277 and SUP-12.") == ["4471920", "E0277", "SUP-12"]

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.filters import EVERYTHING, matches
-from treering.core.scope import sees
 from treering.ports.index import Change
 from treering.ports.passages import Passage, PassageHead, Reach
 from treering.ports.search import Vector
@@ -70,7 +69,7 @@ class Row:
 
     def is_seen(self, reach: Reach) -> bool:
         """Tell whether a read sees it by state, scope and filter."""
-        near = self.stands(reach) and sees(reach.scope, self.passage.scope, descend=reach.descend)
+        near = self.stands(reach) and reach.sees(self.passage.scope)
         return near and (reach.where == EVERYTHING or matches(reach.where, record_of(self.passage)))
 
     def head(self) -> PassageHead:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from math import log
 
 from toy_store.toy_tables import Row, ToyTables
-from treering.core.scope import sees
 from treering.ports.passages import Reach
 from treering.ports.search import MOST_COUNTED, Scored, TextFound, TextRequest
 from treering.retrieval.search.fusion import day_share, place_share
@@ -72,7 +71,7 @@ def _having(tables: ToyTables, term: str, request: TextRequest) -> int:
 
 def _current(tables: ToyTables, request: TextRequest) -> list[Row]:
     reach: Reach = request.reach
-    return [row for row in tables.current() if sees(reach.scope, row.passage.scope, descend=reach.descend)]
+    return [row for row in tables.current() if reach.sees(row.passage.scope)]
 
 
 def _best(scored: Iterable[tuple[Row, float]], limit: int) -> list[Scored]:

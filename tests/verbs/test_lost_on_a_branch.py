@@ -14,8 +14,8 @@ from treering.ports.ledger import Selection
 from treering.verbs.crystallize.submission import new_patch
 from treering.verbs.query.space_status import STATUS
 
-PLACE = re.compile(r" \([\w./]+:[\d-]+\)$")
-"""The lines that a decision cites, at the end of its text."""
+PLACE = re.compile(r" \((?:[\w./]+:[\d-]+, )?by an agent\)$|, by an agent(?=\)$)")
+"""The author of a decision, with the lines that it cites if these are current, at the end of its text."""
 
 CODE = "# Retry\n\nLIMIT = {limit}\n\nWAIT = 9\n"
 THREE, FIVE = CODE.format(limit=3), CODE.format(limit=5)

@@ -63,7 +63,9 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
 
     assert (indexed.status_code, noted.status_code) == (200, 200)
     warning = f"Warning: there is no space at {tmp_path / 'a.db'} yet."
-    assert (process.returncode, out, err.splitlines()[1:], err[: len(warning)]) == (0, "", [], warning)
+    # The second line may have been read together with the first one.
+    assert all(line.startswith("No key is required: ") for line in out.splitlines())
+    assert (process.returncode, err.splitlines()[1:], err[: len(warning)]) == (0, [], warning)
     assert (tmp_path / "mine" / "acme.db").is_file()
     assert (tmp_path / "a.db").is_file()
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped

@@ -18,6 +18,7 @@ _ID = re.compile(
     r"(?=.*[A-Za-z])(?=(?:.*\d){2})(?!\d+[A-Za-z]{1,3}\Z)[A-Za-z0-9]{5,}(?:-[A-Za-z0-9]+)*"  # hashes, UUIDs, `E0277`
     r"|[A-Z][A-Z0-9]{1,9}-\d+(?:-\d+)*"  # tickets, invoices
     r"|\d{6,}|\d+(?:-\d+){3,}"
+    r"|(?!(?:1[5-9]|20)\d\d-(?:1[5-9]|20)\d\d\Z)(?:\d{4,}-\d{3,}|\d{3,}-\d{4,})"  # order numbers, no years
 )
 """An id: letters with at least two digits, but no quantity such as `100mg`, or a long or divided number."""
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
@@ -120,7 +121,7 @@ def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) ->
 def _is_known(name: str, terms: tuple[str, ...], known: frozenset[str]) -> bool:
     if not name.isascii():
         return any(term in known for term in terms)
-    if name.isalnum():
+    if name.isalnum() or _ID.fullmatch(name):
         return terms[0] in known  # the parts of `UUIDs` or `AMerican` are none
     is_divided = ("." in name and "/" not in name) or ("-" in name and not _is_name(name))
     return all(term in known for term in (terms[1:] if is_divided else terms))
