@@ -948,7 +948,7 @@ def test_brief_gives_the_reason_of_a_decision_that_the_branch_changed(space, rep
     space.decide("Waits last nine seconds", because=["retry.py:5"], why="The server needs a rest")
     branch(space, repository, "feature", {"retry.py": THREE.replace("WAIT = 9", "WAIT = 1")})
     assert sections(space)["Decided"][0] == (
-        'Waits last nine seconds (this branch changed what it states: retry.py:5 is now "WAIT = 1") '
+        'Waits last nine seconds (this branch changed what it states: retry.py:5 is now "WAIT = 1", by an agent) '
         "– why: The server needs a rest"
     )
 
