@@ -128,6 +128,19 @@ def test_broken_rule_can_fail_the_check(shop):
         ("Do not import ref from `vue`", "const { ref } = require('vue')", "src/a.js"),
         ("Never use console.log", "console.log(1)", "src/a.vue"),
         ("Never import unsafe", 'import u "unsafe"', "src/a.go"),
+        ("Don't use ioutil", 'import "io/ioutil"', "a.go"),
+        ("Don't use ioutil", "\tdata, err := ioutil.ReadAll(nil)", "a.go"),
+        ("Do not use testify", 'import a "github.com/stretchr/testify/assert"', "a_test.go"),
+        ("Never use goto", "\tgoto end", "a.go"),
+        ("Do not use datetime.utcnow", "a = datetime.datetime.utcnow()", "a.py"),
+        ("Do not use datetime.utcnow", "a = dt.datetime.utcnow()", "a.py"),
+        ("never import shop.schema in src/shop/utils.py", "from . import schema", "src/shop/utils.py"),
+        ("never import shop.schema in src/shop/utils.py", "from .schema import Schema", "src/shop/utils.py"),
+        ("never import shop.schema", "from ..schema import Schema", "src/shop/parts/utils.py"),
+        ("No simplejson.", "import simplejson", "a.py"),
+        ("Avoid pickle", "import pickle", "a.py"),
+        ("pickle is forbidden", "import pickle", "a.py"),
+        ("use warnings.warn, not print", "print(1)", "a.py"),
         ("Log with slog, never leave fmt.Println in src", "fmt.Println(1)", "src/a.go"),
     ],
 )
@@ -164,6 +177,27 @@ def test_import_ban_is_read_in_ordinary_words(rule):
     assert forbidden.lines_in("docs/a.ts", text) == []
 
 
+@pytest.mark.parametrize(
+    ("rule", "names", "inside"),
+    [
+        ("never call eval() or exec() in shop code", ["eval()", "exec()"], "shop"),
+        ("Don't import requests or httpx anywhere under src/", ["requests", "httpx"], "src/"),
+        ("Do not use log.Fatal, log.Panic or `os.Exit`", ["log.Fatal", "log.Panic", "os.Exit"], ""),
+        ("pickle and marshal are forbidden", ["pickle", "marshal"], ""),
+        ("Use httpx instead of requests or urllib3", ["requests", "urllib3"], ""),
+    ],
+)
+def test_rule_may_forbid_several_names(rule, names, inside):
+    forbidden = [*forbidden_by(rule)]
+    assert [one.name for one in forbidden] == names
+    assert {one.inside for one in forbidden} == {inside}
+
+
+def test_import_on_several_lines_of_python_is_found():
+    (forbidden,) = forbidden_by("Do not use typing.Optional")
+    assert forbidden.lines_in("a.py", "from typing import (\n    Any,\n    Optional,\n)\n") == [4]
+
+
 def test_import_in_a_block_of_go_is_found():
     (forbidden,) = forbidden_by("Never import unsafe")
     assert forbidden.lines_in("a.go", 'package a\n\nimport (\n\t"fmt"\n\t"unsafe"\n)\n') == [5]
@@ -190,6 +224,10 @@ def test_import_in_a_block_of_go_is_found():
         ("Never use Buffer", "throw new Error('Buffer is full')", "src/a.ts"),
         ("Never use Buffer", "class Buffer {", "src/a.ts"),
         ("Never use Buffer", "a.Buffer.from(1)", "src/a.ts"),
+        ("Never use goto", "goto_end = 1", "a.py"),
+        ("Do not use datetime.utcnow", "self.datetime.utcnow()", "a.py"),
+        ("never import shop.schema", "from .schema import Schema", "src/till/utils.py"),
+        ("Don't use ioutil", 'import "./ioutil"', "a.ts"),
         ("Never use requests in tests", "requests.append(1)", "tests/test_a.py"),
         ("Never import 'vue' in src", "import { ref } from 'vue-demi'", "src/a.ts"),
         ("Never import 'vue' in src", "import Vue from 'vue-demi'", "src/a.ts"),
@@ -217,6 +255,9 @@ def test_line_without_the_forbidden_name_is_not_found(rule, line, path):
         "Every fetch has a timeout.",
         "Use `just test` to run the tests.",
         "Use tabs, not spaces.",
+        "Avoid duplication",
+        "No tags.",
+        "This is forbidden.",
         "Use `None`, not `False`, for missing values.",
         "Get approval from a maintainer, not from a bot.",
         "Import errors must be reported, never from tests.",

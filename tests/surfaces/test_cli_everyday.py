@@ -94,12 +94,14 @@ def test_receipt_quotes_the_line_of_the_evidence_that_is_about_the_statement(acm
 
 
 def test_decision_of_an_agent_is_a_candidate_until_it_is_confirmed(acme):
-    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3", "--as-agent")
+    receipt = printed(acme, "decide", "Retries are bounded", "--because", "README.md:3", "--as-agent")
+    assert receipt.startswith("Decision: Retries are bounded")
+    assert "It waits for confirmation: treering review list" in receipt
     shown = printed(acme, "show", "Retries are bounded")
     assert "(decision, candidate)" in shown
     assert "(agent)" in shown.splitlines()[-1]
     assert "Stated    Retries are bounded (recorded by an agent" in printed(acme, "brief")
-    printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
+    assert "waits" not in printed(acme, "decide", "Retries are bounded", "--because", "README.md:3")
     assert "(decision, active)" in printed(acme, "show", "Retries are bounded")
 
 

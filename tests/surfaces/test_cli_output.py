@@ -170,10 +170,12 @@ def test_ids_are_shown_on_request(acme):
         assert ID.search(acme.done(*command).out), command
 
 
-def test_tools_and_everyday_commands_print_the_same_receipt(acme):
+def test_receipt_of_a_candidate_names_the_review(acme):
     flags = ("--kind", "decision", "--title", "One file", "--question", "Where?", "--outcome", "In one file")
     receipt = acme.done("crystallize", *flags, "--evidence", "README.md:3").out
-    assert receipt == 'Decided: One file (README.md:3: "Acme retries three times."). Undo with: treering undo\n'
+    waits = "It waits for confirmation: treering review list"
+    stated = 'One file (README.md:3: "Acme retries three times."). Undo with: treering undo'
+    assert receipt == f"Decision: {stated}. {waits}\n"
     assert acme.done("undo").out == "Undone: One file\n"
 
 

@@ -6,9 +6,10 @@ one, such as a class, also as the owner of a member and as a type.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import PurePosixPath
 
 from treering.retrieval.index.code_names import file_at
 from treering.retrieval.index.code_places import is_test_path
@@ -19,7 +20,14 @@ from treering.verbs.rule_places import TESTS, is_in
 _CODE = r"`(?P<code>[^`\n]{2,80})`"
 _QUOTED = r"['\"‘“](?P<quoted>@?\w[\w./:-]{1,79})['\"’”]"
 _BARE = r"(?P<bare>(?>@?[A-Za-z_][\w-]*(?:(?:\.|::?|/)\w[\w-]*)*(?:!|\(\))?))"
-_NAME = rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_QUOTED}|{_BARE})"
+_FURTHER = (
+    r"(?:`[^`\n]{2,80}`|['\"‘“]@?\w[\w./:-]{1,79}['\"’”]|(?>@?[A-Za-z_][\w-]*(?:(?:\.|::?|/)\w[\w-]*)*(?:!|\(\))?))"
+)
+"""Such a name without a group."""
+_NAME = (
+    rf"(?:(?:the|any|plain|raw|bare|[A-Z]\w+['’]s) )?(?:{_CODE}|{_QUOTED}|{_BARE})"
+    rf"(?P<further>(?:, {_FURTHER})*,? (?:or|nor|and) {_FURTHER})?"
+)
 _PLACE = (
     r"(?:,? (?:in|inside|within|under) (?!an? )(?P<place>[^,;:]{1,80}?))?"
     r"(?: (?:outside(?: of)?|except(?: for)?(?: in)?) (?P<outside>[^,;:]{1,80}?))?"
@@ -61,8 +69,8 @@ _REPLACED = re.compile(
     rf"(?:instead of|in place of|rather than|over) {_NAME}{_END}"
 )
 _CONTRASTED = re.compile(
-    rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|call)) (?:the )?{_OTHER}(?: imports?)?{_MIDDLE}"
-    rf"(?:, (?:and )?| and )(?i:not|never) {_NAME}{_END}(?!, (?:for|if|when|while|unless)\b)"
+    rf"{_BEGIN}(?i:please )?(?i:always )?(?P<verb>(?i:use|prefer|call)) (?:the )?(?P<other>{_OTHER})"
+    rf"(?: imports?)?{_MIDDLE}(?:, (?:and )?| and )(?i:not|never) {_NAME}{_END}(?!, (?:for|if|when|while|unless)\b)"
 )
 _IMPORTED = re.compile(
     rf"{_BEGIN}(?i:please )?(?:\w+ ){{0,8}}?(?P<verb>(?i:import(?:s|ed)?))(?: {_THINGS})?? from {_OTHER}{_MIDDLE}"
@@ -74,12 +82,20 @@ _STATEMENT = re.compile(r"(?:import|export) .*from ['\"]([^'\"]+)['\"];?")
 _SEPARATOR = re.compile(r", (?:and |or )?| and | or ")
 _VAGUE = re.compile(r"anything|everything|code|directly|[a-z]+s")
 """A word for imported things that is no name."""
+_MODULE = re.compile(r"[a-z][a-z0-9_]{3,}")
+_ABSTRACT = re.compile(r"\w*(?:s|ing|ion|ment|ness|ity|[ae]nce|ism)|this|that|else|both|which|what|code|everything")
+"""Words that are rarely modules: `Avoid duplication`, `No tags`."""
+_KEYWORDS = frozenset(
+    {"assert", "debugger", "defer", "delete", "global", "goto", "lambda", "nonlocal", "unsafe", "var"}
+)
+"""Words of languages that stand without parentheses."""
 _ONLY_CODE = re.compile(r"\w(?:\.|::?)\w|\(\)$|!$|^@")
 """What no plain word contains."""
 _SHIPPED = re.compile(r"(?i:(?:the |our )?(?:library|production|shipped|non-test) code)")
 """Code that is not a test, whatever its path."""
 _WITH_SCRIPTS = (".vue", ".svelte", ".astro")
 _HASH_FAMILIES = frozenset({"py", "rb", "sh"})
+_IS_MEMBER = re.compile(r"([a-z]+)\.\w+")
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 _PART = re.compile(r"\w+")
 _START = r"(?:(?<![\w.])|(?<=\bglobalThis\.)|(?<=\bwindow\.)|(?<=\bglobal\.)|(?<=\bbuiltins\.))"
@@ -90,6 +106,8 @@ _HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
 _SLASHED = re.compile(rf"{_TEXT}|`[^`]*`|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
 """Comments at the end of a line or in the middle of it, and the strings that may contain their marks."""
 _IMPORT_LIST = re.compile(r"^[ \t]*(?:import|export)\b[^\"'`;=()]*\{[^\"'`;=()]*\}\s*from\b", re.MULTILINE)
+_PYTHON_IMPORTS = re.compile(r"^[ \t]*from [\w.]+ import \([^()]*\)", re.MULTILINE)
+_RELATIVE = re.compile(r"(?<=^from )(?P<dots>\.+)(?P<module>[\w.]*)(?= import\b)", re.MULTILINE)
 _GO_IMPORTS = re.compile(r"^import \([^()]*\)", re.MULTILINE)
 
 
@@ -104,6 +122,8 @@ class Forbidden:
     pattern: re.Pattern[str]
     inside: str = ""
     outside: str = ""
+    in_language: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    """Other patterns, by the suffix of files: Go names a package by the end of its path, Python by an alias."""
 
     def among(self, paths: Iterable[str]) -> "Forbidden | None":
         """Adapt it to the files of a repository; `None` if it excludes a place that is not among them.
@@ -121,8 +141,8 @@ class Forbidden:
         return self if self.inside in known else replace(self, inside="")
 
     def may_be_in(self, text: str) -> bool:
-        """Return whether a text contains the longest word of the name; quick."""
-        return max(_PART.findall(self.name), key=len).lower() in text.lower()
+        """Return whether a text contains the last word of the name; quick."""
+        return _PART.findall(self.name)[-1].lower() in text.lower()
 
     def applies_in(self, path: str) -> bool:
         """Return whether a file is in its place."""
@@ -136,10 +156,13 @@ class Forbidden:
         if not self.applies_in(path):
             return []
         text = (_HASHED if file and file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
+        if path.endswith(".py"):
+            text = _PYTHON_IMPORTS.sub(_on_last_line, _RELATIVE.sub(partial(_absolute, path, self.name), text))
         text = _GO_IMPORTS.sub(_each_with_keyword, _IMPORT_LIST.sub(_on_last_line, text.replace("?.", ".")))
         # In Rust, functions that rules are about, such as `unwrap()`, are methods.
         lines = (text.replace(".", " ") if path.endswith(".rs") and "." not in self.name else text).split("\n")
-        return [at for at, line in enumerate(lines, 1) if self.pattern.search(line) and not _COMMENT.match(line)]
+        pattern = self.in_language.get(PurePosixPath(path).suffix, self.pattern)
+        return [at for at, line in enumerate(lines, 1) if pattern.search(line) and not _COMMENT.match(line)]
 
 
 def forbidden_by(rule: str) -> Iterator[Forbidden]:
@@ -149,21 +172,51 @@ def forbidden_by(rule: str) -> Iterator[Forbidden]:
         for match in form.finditer(text):
             parts = match.groupdict("")
             kind = next(one for one in ("code", "quoted", "bare") if parts[one])
-            written = _STATEMENT.fullmatch(parts["code"])
-            name = written[1] if written else parts[kind]
-            is_named = bool(parts["code"] or _ONLY_CODE.search(name))
-            if form is not _CONTRASTED:  # `Use tabs, not spaces`
-                is_named = is_named or bool(parts.get("verb") or parts.get("passive"))
-            if not is_named or not _PART.search(name) or match.end(kind) in places:
+            names = [one for one in _names_in(match, kind) if _is_named(*one, form, parts)]
+            if not names or match.end(kind) in places:
                 continue  # `Never delete files`
             places.add(match.end(kind))
             inside = " ".join(filter(None, map(parts.get, ("before", "subject", "middle", "place"))))
             outside = parts["outside"]
             if _SHIPPED.fullmatch(inside):
                 inside, outside = "", outside or TESTS
-            is_import = bool(written) or parts.get("verb", "").lower().startswith("import")
-            pattern = _imported(name, _members(parts.get("things", ""))) if is_import else _pattern(name)
-            yield Forbidden(name, re.compile(pattern), inside, TESTS if _is_of_tests(outside) else outside)
+            inside = inside if _is_of_tests(inside) else inside.removesuffix(" code")
+            outside = TESTS if _is_of_tests(outside) else outside
+            for name, _ in names:
+                yield _forbidden(name, parts, inside, outside)
+
+
+def _names_in(match: re.Match[str], kind: str) -> Iterator[tuple[str, bool]]:
+    """Yield the names of a match, and whether each is marked as code."""
+    yield match[kind], kind == "code"
+    for one in re.findall(_FURTHER, match["further"] or ""):
+        if one not in ("or", "nor", "and"):
+            yield one.strip("`'\"‘’“”"), one.startswith("`")
+
+
+def _is_named(name: str, is_code: bool, form: re.Pattern[str], parts: Mapping[str, str]) -> bool:
+    """Return whether a word of a rule is the name of code."""
+    if not _PART.search(name):
+        return False
+    if is_code or _ONLY_CODE.search(name):
+        return True
+    if form is _CONTRASTED:  # `Use tabs, not spaces`
+        return bool(_ONLY_CODE.search(parts["other"]))
+    is_module = bool(_MODULE.fullmatch(name)) and not (parts["place"] or parts["outside"] or _ABSTRACT.fullmatch(name))
+    return bool(parts.get("verb") or parts.get("passive")) or (is_module and form in (_FORBIDDEN, _BANNED))
+
+
+def _forbidden(name: str, parts: Mapping[str, str], inside: str, outside: str) -> Forbidden:
+    written = _STATEMENT.fullmatch(name)
+    name = written[1] if written else name
+    if written or parts.get("verb", "").lower().startswith("import"):
+        pattern, in_go = _imported(name, _members(parts.get("things", ""))), _go_import(name)
+    else:
+        pattern, in_go = _pattern(name), rf"{_go_import(name)}|{_START}{re.escape(name)}\.[A-Z]"
+    others = {".go": rf"{pattern}|{in_go}"} if _is_word(name) else {}
+    others |= {".py": rf"{pattern}|{_of_alias(name)}"} if _IS_MEMBER.fullmatch(name) else {}
+    compiled = {suffix: re.compile(one) for suffix, one in others.items()}
+    return Forbidden(name, re.compile(pattern), inside, outside, compiled)
 
 
 def is_forbidden_elsewhere(rule: str, path: str, text: str, paths: Iterable[str]) -> bool:
@@ -188,6 +241,15 @@ def _without_comment(match: re.Match[str]) -> str:
 def _on_last_line(match: re.Match[str]) -> str:
     """Return an import on several lines on the line of its module."""
     return "\n" * match[0].count("\n") + " ".join(match[0].split())
+
+
+def _absolute(path: str, name: str, match: re.Match[str]) -> str:
+    """Return the module of a relative import, from the package that a forbidden name starts with."""
+    folders = path.split("/")[: -len(match["dots"])]
+    top = name.partition(".")[0]
+    if top not in folders:
+        return match[0]
+    return ".".join(filter(None, [*folders[folders.index(top) :], match["module"]]))
 
 
 def _each_with_keyword(match: re.Match[str]) -> str:
@@ -218,12 +280,26 @@ def _pattern(name: str) -> str:
     escaped = re.escape(plain)
     if _is_word(plain):
         called = rf"(?<!def )(?<!fn )(?<!func )(?<!function ){_START}{escaped}!?\("
-        return called if name.endswith("()") else "|".join((_imported(plain), called, *_uses_of_class(plain)))
+        others = [*_uses_of_class(plain), *([_keyword(plain)] if plain in _KEYWORDS else [])]
+        return called if name.endswith("()") else "|".join((_imported(plain), called, *others))
     end = r"\(" if name.endswith("()") else rf"(?![\w{'-' * ('-' in plain)}])" if plain[-1].isalnum() else ""
     start = _START if plain[0].isalnum() or plain[0] == "_" else ""
     package, _, last = plain.rpartition(".")
     taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and end != r"\(" else ""
     return f"{start}{escaped}{end}{taken}"
+
+
+def _of_alias(name: str) -> str:
+    """Return the pattern of a member of a class whose module is named as well: `dt.datetime.utcnow`."""
+    return rf"(?<![\w.])(?!self\.|cls\.)\w+\.{re.escape(name)}(?!\w)"
+
+
+def _keyword(word: str) -> str:
+    return rf"(?:^|[;{{}}:=(,])\s*{word}(?=[\s;{{]|$)"
+
+
+def _go_import(name: str) -> str:
+    return rf"^\s*import\s+(?:[\w.]+\s+)?\"(?:[\w.~-]+/)*{re.escape(name)}(?![\w-])"
 
 
 def _imported(name: str, members: Sequence[str] = ()) -> str:

@@ -506,6 +506,33 @@ def test_edit_beside_a_forbidden_name_does_not_show_its_rule_again(space, acme):
     assert shown == ""
 
 
+def test_edit_names_every_broken_rule_and_then_fewer_others(space, acme):
+    names = ("simplejson", "pickle", "pytz", "freezegun")
+    for name in (*names, "requests", "trio"):
+        rule(space, f"Never import {name}", "")
+    written = FileEdit("acme/new.py", content="".join(f"import {name}\n" for name in names))
+    summary, *lines = texts(lines_before_edit(space, [written], acme))
+    assert summary == "This edit breaks 4 rules. It adds freezegun, pytz, pickle, simplejson."
+    assert sorted(line.partition(". ")[0] for line in lines) == sorted(f"This edit adds {name}" for name in names)
+
+
+def test_edit_shows_the_unconfirmed_decision_of_its_symbol_before_confirmed_rules(space, acme):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"), status="candidate")
+    for thing in ("logs", "prints", "sleeps"):
+        rule(space, f"An upload never {thing}.", "")
+    first, *_ = texts(lines_before_edit(space, [edit("connection.put(file)", "connection.post(file)")], acme))
+    assert "A file is sent once (recorded by an agent on" in first
+
+
+def test_stale_decision_that_nobody_confirmed_is_shown_and_marked(space, acme):
+    decide(space, "A file is sent once", evidence_at(space, "send connection put"), status="candidate")
+    Scratch(acme).commit({"acme/upload.py": UPLOAD.replace("connection.put(file)", "connection.post(file)")})
+    space.ingest("repo", input={"path": str(acme)})
+    (decision, *_) = texts(lines_before_edit(space, [FileEdit("acme/upload.py")], acme))
+    assert decision.startswith("Decision: A file is sent once (stale, not confirmed; acme/upload.py:")
+    assert any("A file is sent once" in line for line in space.query("brief").lines)
+
+
 def test_edit_of_a_renamed_file_shows_the_decision_that_its_rename_made_stale(space, acme):
     space.decide("A file is put once", because=["acme/upload.py:3"])
     (acme / "acme/upload.py").rename(acme / "acme/sending.py")

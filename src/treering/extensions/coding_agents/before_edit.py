@@ -58,7 +58,7 @@ _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
 _MAX_LINES = 10
 """Lines of a file that use a symbol; more are counted."""
-_OF_FILE, _UNRELATED = 1, 4
+_OF_SYMBOLS, _OF_FILE, _UNRELATED = 0, 1, 4
 """Distances of a rule from an edit."""
 _MAX_SUBJECT_CHARS = 20_000
 """Of a file that is only read, for its terms."""
@@ -82,8 +82,9 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     call = call_on(space)
     rules, repository = held_rules(call), repository_of(call, {})
     paths = _Paths(top)
-    broken = dict(_broken(rules, edits[:_MAX_EDITED_FILES], paths))
-    lines = [*broken.values()][: _HOOKS.max_entries]
+    broken = _broken(rules, edits[:_MAX_EDITED_FILES], paths)
+    lines = _lines_about_broken(broken)
+    most = max(_HOOKS.max_entries - len(broken), 0)
     rules = [one for one in rules if one.item.id not in broken]
     here: dict[str, HeldRule] = {}
     read: dict[str, HookLine] = {}
@@ -93,23 +94,36 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
         applying = [one for one in rules if not _is_for_others(one.item, edit, paths)]
         here |= {one.item.id: one for one in applying}
         governing = _governing(call, applying, edit, source, touched)
-        lines += [line for rule, line in governing if not rule.is_only_in_files][: _HOOKS.max_entries]
+        lines += [line for rule, line in governing if not rule.is_only_in_files][: max(most, 1)]
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
             lines += _code_lines(call, edit.path, source, touched, repository.payload if repository else {}, top)
-    everywhere = with_places(call, each_once([*filter(_is_everywhere, here.values())])[: _HOOKS.max_entries])
+    everywhere = with_places(call, each_once([*filter(_is_everywhere, here.values())])[:most])
     lines += [HookLine(one.item.id, one.line_for("").text) for one in everywhere]  # not after the brief
     return [*lines, *islice(read.values(), 1)]
 
 
 def lines_about_broken_rules(space: Space, edits: Sequence[FileEdit], top: Path) -> list[HookLine]:
     """Return the rules that forbid a name which an edit adds."""
-    broken = dict(_broken(held_rules(call_on(space)), edits[:_MAX_EDITED_FILES], _Paths(top)))
-    return [*broken.values()][: _HOOKS.max_entries]
+    return _lines_about_broken(_broken(held_rules(call_on(space)), edits[:_MAX_EDITED_FILES], _Paths(top)))
 
 
-def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths") -> Iterator[tuple[str, HookLine]]:
-    """Yield by id the rules that forbid a name which an edit adds, even if the session was shown them before."""
+def _lines_about_broken(broken: Mapping[str, tuple[HeldRule, str]]) -> list[HookLine]:
+    """Return a line for each broken rule, even if the session was shown it before; first all names if they are many.
+
+    The last of many lines may not fit into the budget.
+    """
+    names = ", ".join(dict.fromkeys(name for _, name in broken.values()))
+    summary = [HookLine("", f"This edit breaks {len(broken)} rules. It adds {one_line(names)}.")]
+    lines = [HookLine("", f"This edit adds {name}. {rule.line_for('').text}") for rule, name in broken.values()]
+    return [*(summary if len(broken) > _HOOKS.max_entries else ()), *lines]
+
+
+def _broken(
+    rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths"
+) -> Mapping[str, tuple[HeldRule, str]]:
+    """Return by id the rules that forbid a name which an edit adds, with the name."""
+    broken: dict[str, tuple[HeldRule, str]] = {}
     changes = [(edit, whole_changes_of(edit, paths.top)) for edit in edits]
     for rule in (one for one in rules if one.item.status != "stale"):
         scope = scope_of(rule.item)
@@ -119,8 +133,8 @@ def _broken(rules: Sequence[HeldRule], edits: Sequence[FileEdit], paths: "_Paths
             if here and any(
                 len(here.lines_in(edit.path, one.after)) > len(here.lines_in(edit.path, one.before)) for one in added
             ):
-                text = f"This edit adds {one_line(forbidden.name)}. {rule.line_for('').text}"
-                yield rule.item.id, HookLine("", text)
+                broken.setdefault(rule.item.id, (rule, one_line(forbidden.name)))
+    return broken
 
 
 @dataclass(frozen=True)
@@ -150,9 +164,9 @@ def _is_for_others(item: Knowledge, edit: FileEdit, paths: Iterable[str]) -> boo
 def _governing(
     call: Call, rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
 ) -> list[tuple[HeldRule, HookLine]]:
-    """Return knowledge with its lines: confirmed, then unconfirmed, then only in files.
+    """Return knowledge with its lines: about the edited symbols, then confirmed, unconfirmed, and only in files.
 
-    Of each: about the edited symbols, then about the file, then rules of its folders and rules about its subject.
+    Of each: about the file, then rules of its folders and rules about its subject.
     """
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     places = [{source.id: parts}] if source and parts else []
@@ -169,15 +183,15 @@ def _governing(
         )
         return is_near.index(True) if True in is_near else _UNRELATED
 
-    near = [(_doubt(rule), far, rule) for rule in rules if (far := distance(rule)) < _UNRELATED]
-    near.sort(key=lambda one: one[:2])
-    far_of = {rule.item.id: far for _, far, rule in near}
-    shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once([rule for _, _, rule in near]))]
+    far_of = {rule.item.id: far for rule in rules if (far := distance(rule)) < _UNRELATED}
+    near = [rule for rule in rules if rule.item.id in far_of]
+    near.sort(key=lambda rule: _rank(rule, far_of[rule.item.id]))
+    shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once(near))]
     return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
 
 
-def _doubt(rule: HeldRule) -> int:
-    return 2 if rule.is_only_in_files else 1 if rule.item.status == "candidate" else 0
+def _rank(rule: HeldRule, far: int) -> tuple[bool, bool, bool, int]:
+    return rule.is_only_in_files, far > _OF_SYMBOLS, not rule.item.was_active, far
 
 
 @dataclass(frozen=True, slots=True)

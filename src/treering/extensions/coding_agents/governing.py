@@ -19,7 +19,7 @@ from treering.verbs.evidence.cited import first_places, lost_places
 from treering.verbs.query.authorship import agent_note
 from treering.verbs.query.branch_edits import edited_on_branch, reason_of
 from treering.verbs.query.brief import repository_of, statement_of, with_note
-from treering.verbs.query.unconfirmed import by_author, is_unconfirmed, repeated
+from treering.verbs.query.unconfirmed import by_author, is_shown, is_unconfirmed, repeated, stale_in_words
 from treering.verbs.reading import time_of
 from treering.verbs.scoped_ledger import ReadingLedger, on_all_branches
 from treering.verbs.trees import CHANGED, notes_of_objects, tree_of
@@ -53,7 +53,9 @@ class HeldRule:
     def line_for(self, occasion: str) -> HookLine:
         """Return it in one line with its reason, shown once per `occasion`, such as a file."""
         kind = kind_in_words(self.item.kind).capitalize()
-        status = "" if self.item.status == "active" or is_unconfirmed(self.item) else self.item.status
+        is_stale = self.item.status == "stale"
+        status = stale_in_words(self.item) if is_stale else self.item.status
+        status = "" if status == "active" or is_unconfirmed(self.item) else status
         notes = [one for one in (status, self.note, self.place, agent_note(self.item)) if one]
         statement = with_note(one_line(statement_of(self.item), most=limits.MAX_RULE_CHARS), "; ".join(notes))
         why = f" – why: {one_line(reason, most=limits.MAX_REASON_CHARS)}" if (reason := reason_of(self.item)) else ""
@@ -158,4 +160,4 @@ def each_once(rules: Sequence[HeldRule]) -> list[HeldRule]:
 
 def _is_shown(item: Knowledge) -> bool:
     is_from_file = item.origin_channel == "adapter" and item.kind in _STATED_IN_FILES
-    return item.was_active or is_unconfirmed(item) or (is_from_file and item.status != "stale")
+    return is_shown(item) or (is_from_file and item.status != "stale")

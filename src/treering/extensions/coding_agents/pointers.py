@@ -34,7 +34,7 @@ from treering.surfaces.python.space import Space
 from treering.verbs.query.authorship import agent_note
 from treering.verbs.query.branch_edits import edited_on_branch
 from treering.verbs.query.brief import repository_of, statement_of, with_note
-from treering.verbs.query.unconfirmed import KINDS, by_author, is_unconfirmed
+from treering.verbs.query.unconfirmed import KINDS, by_author, is_shown, is_unconfirmed, stale_in_words
 from treering.verbs.shown_hits import ShownHit
 from treering.verbs.trees import CHANGED, AskedTree
 
@@ -286,16 +286,14 @@ def _entries(space: Space, hits: Sequence[ShownHit], edited: Mapping[str, HeldRu
     }
     authors = by_author(space.engine.ledger, filter(is_unconfirmed, items.values()))
     notes = {item.id: author for item, author in authors}
-    shown = (
-        hit for hit in hits if hit.object_id not in items or items[hit.object_id].was_active or hit.object_id in notes
-    )
+    shown = (hit for hit in hits if hit.object_id not in items or is_shown(items[hit.object_id]))
     for hit in islice(shown, _HOOKS.max_entries):
         if hit.object_id in edited:
             yield edited[hit.object_id].line_for("prompt")
             continue
-        status = "stale" if _is_stale(hit) else hit.status
-        state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
         entry = entries.get(hit.object_id)
+        status = stale_in_words(entry) if entry and _is_stale(hit) else hit.status
+        state = notes.get(hit.object_id, "" if status == "active" else status.replace("_", " "))
         statement, recorder = (statement_of(entry), agent_note(entry)) if entry else (hit.title, "")
         text = f"{kind_in_words(hit.kind).capitalize()}: {one_line(statement, most=limits.MAX_RULE_CHARS)}"
         notes_shown = "; ".join(filter(None, (state, hit.cites, recorder)))

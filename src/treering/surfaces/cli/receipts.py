@@ -15,6 +15,7 @@ from treering.ports.ledger import Head, Ledger
 from treering.surfaces.cli.printing import IndentedLine, line
 from treering.verbs.evidence.cited import cited_places
 from treering.verbs.naming import is_recording
+from treering.verbs.query.unconfirmed import KINDS
 from treering.verbs.short_ids import short_id
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ _STATUSES = {"resolved": "Done", "closed": "Done", "active": "Confirmed", "archi
 def change_in_words(event: str, head: Head) -> str:
     """Return the event of an object as the first words of a line, such as `Decided` or `Now stale`."""
     if event == "created":
-        return _CREATED.get(head.kind) or _CREATED.get(head.type) or kind_in_words(head.kind).capitalize()
+        decided = "" if head.status == "candidate" else _CREATED.get(head.kind)
+        return decided or _CREATED.get(head.type) or kind_in_words(head.kind).capitalize()
     if event == "reverted" and head.status not in _GONE:
         return "Restored"
     if event == "transitioned":
@@ -95,7 +97,8 @@ def render_receipt(
         what = f"{one_line(head.title, most=TITLE)}{based}{instead}"
         end = "" if what.endswith((".", "!", "?")) else "."
         undo = f"{end} Undo with: {_undo(ledger, receipt, actor)}" if number == min(len(objects), _MAX_OBJECTS) else ""
-        yield line((f"{change_in_words(event, head)}: ", "bold"), what, undo)
+        waits = ". It waits for confirmation: treering review list" if _waits(event, head) else ""
+        yield line((f"{change_in_words(event, head)}: ", "bold"), what, undo, waits)
         if verbose:
             yield line((f"{head.id}, {head.status}, revision {head.revision}", "dim"), indent=2)
     if len(objects) > _MAX_OBJECTS:
@@ -179,6 +182,10 @@ def _objects(ledger: Ledger, receipt: Receipt) -> list[tuple[str, Head]]:
         event = next((one for one in events if one not in LINK_EVENTS), "updated" if events else "replaced_here")
         happened[head.id] = (event, head)
     return sorted(happened.values(), key=lambda one: one[0] != "created")
+
+
+def _waits(event: str, head: Head) -> bool:
+    return event == "created" and head.status == "candidate" and head.kind in KINDS
 
 
 def _is_source(identity: str) -> bool:

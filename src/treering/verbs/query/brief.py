@@ -34,6 +34,7 @@ from treering.verbs.query.unconfirmed import (
     KINDS,
     UNCONFIRMED,
     by_author,
+    is_shown,
     is_unconfirmed,
     repeated,
     waiting_in_words,
@@ -102,7 +103,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
     repository = repository_of(call, altered)
     everything, work, changed, edited = _current(call, options, repository, altered)
     to_confirm = [item for item in everything if is_unconfirmed(item) and item.id not in changed]
-    knowledge = [item for item in everything if item.was_active]
+    knowledge = [item for item in everything if is_shown(item) and item.status != "candidate"]
     # Its files decide the order: one entry has none.
     branch = branch_work(call, repository, knowledge if len(knowledge) > 1 else ())
     used = uses(call.engine.feedback, call.engine.clock.now())

@@ -31,9 +31,22 @@ def is_unconfirmed(item: Knowledge) -> bool:
 
     One without evidence is not, because it cannot be confirmed, nor is one that looks like instructions to an agent.
     """
+    return item.status == "candidate" and _is_stated(item)
+
+
+def is_shown(item: Knowledge) -> bool:
+    """Return whether knowledge is shown unasked: it is or was active, or is unconfirmed, even if it became stale."""
+    return item.was_active or (item.status in ("candidate", "stale") and _is_stated(item))
+
+
+def stale_in_words(item: Knowledge) -> str:
+    """Return how stale knowledge is marked."""
+    return "stale" if item.was_active else "stale, not confirmed"
+
+
+def _is_stated(item: Knowledge) -> bool:
     return (
-        item.status == "candidate"
-        and item.kind in KINDS
+        item.kind in KINDS
         and item.origin_channel in ("agent", "user")
         and bool(item.evidence_refs)
         and not instruction_flags(title_of(item))
