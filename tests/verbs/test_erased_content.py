@@ -193,7 +193,9 @@ def test_the_index_finds_passages_that_others_contain_as_reading_does(space, mon
         by_index = erased.passages_elsewhere(space.engine, [source])
         others = (text for text, one in zip(texts, ids, strict=True) if one not in (ids[0], source.id))
         live = {part for text in others for part in text.split("\n\n")}
-        assert by_index - {RULE} == {one for one in by_reading if one in live or "\n\n" in one} - {RULE}
+        in_live = {("/", one) for one in live}
+        found = {one for one in by_reading if one in in_live or "\n\n" in one[1]}
+        assert by_index - {("/", RULE)} == found - {("/", RULE)}
 
 
 def test_passage_that_begins_like_another_is_recognized_everywhere(space, monkeypatch):
@@ -310,3 +312,79 @@ def test_marks_are_stored_by_logs_without_transactions(space, folder):
     assert erasure.erase(engine, [report.items[0].source_id], reason="asked").clean
     (marks,) = engine.erasures.find("erased")["keys"].values()
     assert marks
+
+
+NOTE = {"text": "We accept the standard terms of the contract.", "origin": "note:terms"}
+
+
+def test_erased_text_stays_out_of_its_scope_and_those_below(space):
+    erase(space, space.ingest("source", input=NOTE, scope="/c/cord"))
+    for scope in ("/c/cord", "/c/cord/user/ann"):
+        again = space.ingest("source", input={**NOTE, "origin": "note:other"}, scope=scope)
+        assert again.counts == {"skipped": 1}
+
+
+@pytest.mark.parametrize("scope", ["/", "/c", "/c/bolt", "/c/cord-two"])
+@pytest.mark.parametrize("origin", ["note:terms", "note:other"])
+def test_erasure_does_not_show_in_other_scopes(space, scope, origin):
+    erase(space, space.ingest("source", input=NOTE, scope="/c/cord"))
+    given = {**NOTE, "origin": origin}
+    for dry_run in (True, False):
+        report = space.ingest("source", input=given, scope=scope, options={"dry_run": dry_run})
+        assert (report.counts, report.warnings) == ({"created": 1}, ())
+    assert NOTE["text"] in stored(space)
+
+
+def test_text_erased_in_two_scopes_is_requested_again_in_one(space):
+    scopes = ("/c/bolt", "/c/cord")
+    for report in [space.ingest("source", input=NOTE, scope=scope) for scope in scopes]:
+        erase(space, report)
+    assert space.ingest("source", input=NOTE, scope="/c/bolt", options={"again": True}).counts == {"created": 1}
+    assert space.ingest("source", input=NOTE, scope="/c/cord").counts == {"skipped": 1}
+
+
+@pytest.mark.parametrize("by_reading", [True, False])
+def test_text_of_another_scope_does_not_readmit_erased_text(space, monkeypatch, by_reading):
+    monkeypatch.setattr(erased, "_SEGMENTS_PER_SEARCH", 1_000 if by_reading else 0)
+    space.ingest("source", input=NOTE, scope="/c/bolt")
+    space.ingest("source", input={**NOTE, "text": f"{NOTE['text']}\n\nSigned by Ada."}, scope="/c/acme")
+    erase(space, space.ingest("source", input=NOTE, scope="/c/cord"))
+    given = {**NOTE, "origin": "note:other"}
+    assert space.ingest("source", input=given, scope="/c/cord").counts == {"skipped": 1}
+
+
+@pytest.mark.parametrize("by_reading", [True, False])
+def test_text_in_a_scope_below_stays_readable(space, monkeypatch, by_reading):
+    monkeypatch.setattr(erased, "_SEGMENTS_PER_SEARCH", 1_000 if by_reading else 0)
+    longer = {**NOTE, "text": f"{NOTE['text']}\n\nSigned by Ada."}
+    space.ingest("source", input=longer, scope="/c/cord/user/ann")
+    erase(space, space.ingest("source", input=NOTE, scope="/c/cord"))
+    given = {**NOTE, "origin": "note:other"}
+    assert space.ingest("source", input=given, scope="/c/cord/user/ann").counts == {"created": 1}
+
+
+def test_moved_text_stays_out_of_both_scopes(space):
+    report = space.ingest("source", input=NOTE, scope="/c/bolt")
+    space.crystallize("promote", input={"from_scope": "/c/bolt", "to_scope": "/c/cord"})
+    erase(space, report)
+    given = {**NOTE, "origin": "note:other"}
+    counts = [space.ingest("source", input=given, scope=scope).counts for scope in ("/c/bolt", "/c/cord", "/c/acme")]
+    assert counts == [{"skipped": 1}, {"skipped": 1}, {"created": 1}]
+
+
+def test_marks_of_earlier_versions_apply_in_every_scope(space, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(erased, "_key_of", lambda key, _scope: key)  # these marks contain no scope
+        erase(space, space.ingest("source", input=NOTE, scope="/c/cord"))
+    for scope in ("/", "/c/cord", "/c/bolt"):
+        assert space.ingest("source", input=NOTE, scope=scope).counts == {"skipped": 1}
+
+
+def test_merged_erasure_applies_in_its_scope(space, open_space, tmp_path):
+    report = space.ingest("source", input=NOTE, scope="/c/cord")
+    other = open_space(f"sqlite:{tmp_path / 'other.db'}", channel="user", actor="ben")
+    other.merge(f"sqlite:{tmp_path / 'space.db'}")
+    erase(space, report)
+    other.merge(f"sqlite:{tmp_path / 'space.db'}")
+    assert other.ingest("source", input=NOTE, scope="/c/cord").counts == {"skipped": 1}
+    assert other.ingest("source", input=NOTE, scope="/c/bolt").counts == {"created": 1}

@@ -5,7 +5,9 @@ import random
 import pytest
 from discussion_parts import new_log, said, talk, texts
 
+from treering.extensions.discussions.identity import discussion_ref
 from treering.extensions.discussions.log.blocks import BLOCK_MESSAGES
+from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.operations import RECORD
 from treering.verbs.ingest.turns import Message
 
@@ -80,6 +82,17 @@ def test_an_erased_message_is_left_out_of_other_discussions(space):
     result = other.record([HOTEL, CARD, TRAIN])
     assert (result.appended, result.left_out, result.placed) == (2, 1, 1)
     assert texts(other) == f"{HOTEL.content} - {TRAIN.content}"
+
+
+def test_erased_scope_leaves_discussions_of_other_scopes_complete(space):
+    places = [discussion_ref("order", within="/c/bolt"), discussion_ref("order", within="/c/acme")]
+    erased, other = (MessageLog(space.engine, place) for place in places)
+    erased.record(TALK)
+    space.erase(scope="/c/bolt", reason="asked")
+    result = other.record(TALK)
+    assert (result.appended, result.left_out, contents(other)) == (3, 0, [one.content for one in TALK])
+    assert other.append([CARD]).appended == 1
+    assert MessageLog(space.engine, discussion_ref("next", within="/c/bolt")).append(TALK).left_out == 3
 
 
 def test_what_stays_of_a_block_is_not_remembered_as_erased(space):

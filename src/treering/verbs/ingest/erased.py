@@ -3,10 +3,14 @@
 The key is a file on the machine, not in the space: short texts cannot be guessed from the hashes with the space or a
 backup alone. Texts erased with another key are not recognized: the report states this, and nothing is read into a
 database that several servers may use.
+
+An erasure applies in the scope of the erased source and in the scopes below it: the hashes contain the scope. Other
+scopes can store the same text, and cannot test whether it was erased. Marks of the root contain no scope, and neither
+do those of earlier versions, which therefore apply everywhere.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,6 +23,7 @@ from treering.core.canonical import normalise_text
 from treering.core.errors import TreeringError, Unavailable
 from treering.core.evidence import Turn
 from treering.core.objects import Source
+from treering.core.scope import ROOT, is_within, lineage
 from treering.ports.adapter import Role, SegmentDraft, SourceDraft
 from treering.ports.index import Index
 from treering.ports.passages import PassageHead, Reach
@@ -32,6 +37,8 @@ from treering.verbs.ingest.copied import draft_without, nodes_without, plain, se
 from treering.verbs.ingest.segments import with_texts
 from treering.verbs.leases import held
 
+ScopedPassages = frozenset[tuple[str, str]]
+"""Passages of sources, each after the scope in which an erasure of its source applies."""
 MIN_CHARS = 24
 """Shorter passages are only recognized in their own origin, because they may occur elsewhere for other reasons."""
 MAX_MARKS = 1_000_000
@@ -39,6 +46,7 @@ MAX_MARKS = 1_000_000
 _Done = TypeVar("_Done")
 _ROW = "erased"
 _BLOCK = re.compile(r"#\d{9}\Z")
+_DISCUSSION = re.compile(r"/discussion/[^/]+\Z")
 _GAP = re.compile(r"(\n(?:[ \t]*\n)+)")
 _MARK_BYTES = 10
 _SEGMENTS_PER_SEARCH = 200
@@ -65,9 +73,11 @@ class ErasedPart:
 
 @dataclass(slots=True)
 class ErasedTexts:
-    """The marks of erased texts in a space that the key of this machine can check."""
+    """The marks of erased texts in a space that the key of this machine can check, for reading into one scope."""
 
     key: bytes = b""
+    keys: tuple[bytes, ...] = ()
+    """The keys of the scope and of its ancestors."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """By mark, the day of the erasure."""
     elsewhere: int = 0
@@ -76,12 +86,12 @@ class ErasedTexts:
     """Marks of erased texts that were read again."""
 
     @classmethod
-    def of(cls, engine: Engine, *, again: bool = False) -> "ErasedTexts":
-        """Read the marks of a space, and the key of the machine if there are any.
+    def of(cls, engine: Engine, scope: str, *, again: bool = False) -> "ErasedTexts":
+        """Read the marks of a space, and the key of the machine if there are any, for reading into a scope.
 
         Raises `Unavailable` for marks of other keys in a database of several servers, unless texts are read `again`.
         """
-        texts = cls._read(engine)
+        texts = cls._read(engine, scope)
         if texts.elsewhere and _is_shared(engine) and not again:
             raise Unavailable(
                 "Content was erased from this space with another `erasure.key`, so it would not be recognized.",
@@ -91,7 +101,7 @@ class ErasedTexts:
         return texts
 
     @classmethod
-    def _read(cls, engine: Engine) -> "ErasedTexts":
+    def _read(cls, engine: Engine, scope: str) -> "ErasedTexts":
         row = engine.erasures.find(_ROW) if engine.erasures and engine.erasure_key else None
         if not row or not engine.erasure_key:
             return cls()
@@ -100,13 +110,14 @@ class ErasedTexts:
         except OSError:
             return cls(elsewhere=sum(map(len, row["keys"].values())))
         own = row["keys"].get(_name(key), {})
-        return cls(key, own, sum(map(len, row["keys"].values())) - len(own))
+        keys = tuple(_key_of(key, one) for one in lineage(_home_of(scope)))
+        return cls(key, keys, own, sum(map(len, row["keys"].values())) - len(own))
 
     def without(self, draft: SourceDraft) -> tuple[SourceDraft, ErasedPart]:
         """Return a draft without erased passages and lines, and a description of them.
 
-        Passages are recognized everywhere, lines only in the origin they were erased from. The result contains no hash
-        of the whole text, and no neighboring text or name that could repeat erased content.
+        Passages are recognized in all origins, lines only in the origin they were erased from. The result contains no
+        hash of the whole text, and no neighboring text or name that could repeat erased content.
         """
         if not self.marks:
             return draft, ErasedPart()
@@ -142,45 +153,47 @@ class ErasedTexts:
         return replace(left, fingerprint=fingerprint), ErasedPart(len(draft.segments))
 
     def _is_copied(self, root: str, sentence: str) -> bool:
-        return self._knows(_copy_mark(self.key, root, sentence))
+        return self._knows(_copy_of(root, sentence))
 
     def left_of(self, text: str, origin: str, *, role: Role = "prose", at: datetime | None = None) -> str:
         """Return a text without erased passages, and without lines erased from the same origin.
 
         `at` is the time of a message. Lines of messages after the day of the erasure are new statements.
         """
-        if self._knows(_mark(self.key, normalise_text(text))):
+        if self._knows(normalise_text(text)):
             return ""
         if role == "prose":
             parts = _GAP.split(text)  # paragraphs, each except the first after the gap before it
-            gone = [self._knows(_mark(self.key, normalise_text(part))) for part in parts[::2]]
+            gone = [self._knows(normalise_text(part)) for part in parts[::2]]
             left_parts = (parts[max(2 * place - 1, 0) : 2 * place + 1] for place, one in enumerate(gone) if not one)
             text = "".join("".join(part) for part in left_parts)
         lines, day = text.split("\n"), _day(at) if at else ""
-        left = [line for line in lines if not line.strip() or not self._knows(_line_mark(self.key, origin, line), day)]
+        left = [line for line in lines if not line.strip() or not self._knows(_line_of(origin, line), day)]
         return text if len(left) == len(lines) else "\n".join(left)
 
     def last_day(self) -> str:
         """Return the day of the latest erasure among the recognized texts; empty if there are none."""
         return max((self.marks[mark] for mark in self.seen), default="")
 
-    def _knows(self, mark: str, day: str = "") -> bool:
-        known = mark in self.marks and day <= self.marks[mark]
-        if known:
-            self.seen.add(mark)
-        return known
+    def _knows(self, text: str, day: str = "") -> bool:
+        marks = (_mark(key, text) for key in self.keys)
+        known = {mark for mark in marks if mark in self.marks and day <= self.marks[mark]}
+        self.seen |= known
+        return bool(known)
 
 
-def marks_of(sources: Iterable[Source], key: bytes, *, repeated: frozenset[str]) -> Iterator[str]:
+def marks_of(sources: Iterable[Source], key: bytes, *, repeated: ScopedPassages) -> Iterator[str]:
     """Yield the marks of the texts of sources; passages `repeated` in other sources are only marked by origin."""
     for source in sources:
+        home = _home_of(source.scope)
+        own_key = _key_of(key, home)
         for text, role in _texts(source):
             for passage in _passages(text, role):
                 normal = normalise_text(passage)
-                if len(normal) >= MIN_CHARS and passage not in repeated:
-                    yield _mark(key, normal)
-            yield from (_line_mark(key, source.origin, line) for line in text.split("\n") if line.strip())
-            yield from (_copy_mark(key, root_of(source.origin), one) for one in sentences_of([text]))
+                if len(normal) >= MIN_CHARS and (home, passage) not in repeated:
+                    yield _mark(own_key, normal)
+            yield from (_mark(own_key, _line_of(source.origin, line)) for line in text.split("\n") if line.strip())
+            yield from (_mark(own_key, _copy_of(root_of(source.origin), one)) for one in sentences_of([text]))
 
 
 def erase_and_remember(
@@ -188,7 +201,7 @@ def erase_and_remember(
     sources: Sequence[Source],
     erase: Callable[[], _Done],
     *,
-    repeated: frozenset[str],
+    repeated: ScopedPassages,
     copies: Iterable[str] = (),
 ) -> tuple[_Done, str]:
     """Erase sources by `erase` and store their marks in its transaction.
@@ -210,7 +223,7 @@ def _erase_and_mark(
     sources: Sequence[Source],
     erase: Callable[[], _Done],
     *,
-    repeated: frozenset[str],
+    repeated: ScopedPassages,
     copies: Iterable[str],
 ) -> tuple[_Done, str]:
     rows = engine.erasures
@@ -222,10 +235,9 @@ def _erase_and_mark(
         key = engine.erasure_key()
     except OSError as error:
         return erase(), f"{_UNKNOWN}: no key ({error.strerror or error})"
-    roots = {root_of(source.origin) for source in sources}
-    marks = chain(
-        marks_of(sources, key, repeated=repeated), (_copy_mark(key, root, one) for one in copies for root in roots)
-    )
+    roots = {(_key_of(key, _home_of(source.scope)), root_of(source.origin)) for source in sources}
+    copied = (_mark(own_key, _copy_of(root, one)) for one in copies for own_key, root in roots)
+    marks = chain(marks_of(sources, key, repeated=repeated), copied)
     new = dict.fromkeys(marks, _day(engine.clock.now()))
     with _row_of(engine, rows) as row:
         if _is_shared(engine) and row["keys"].keys() - {_name(key)}:
@@ -243,28 +255,45 @@ def _erase_and_mark(
             raise
 
 
-def passages_elsewhere(engine: Engine, sources: Sequence[Source]) -> frozenset[str]:
-    """Return the passages of sources that other sources contain: as a segment, or within a current one.
+def passages_elsewhere(engine: Engine, sources: Sequence[Source]) -> ScopedPassages:
+    """Return the passages of sources that other sources in or below their scope contain.
 
-    The index finds few passages. For many, all segments are read, one at a time.
+    Others contain a passage as a segment, or within a current one. The index finds few passages. For many, all segments
+    are read, one at a time.
     """
     wanted, own = passages_in(sources), frozenset(source.id for source in sources)
-    elsewhere = {text for text, source_id in engine.ledger.sources_with(wanted) if source_id not in own}
+    others = [one for one in engine.ledger.sources_with({text for _, text in wanted}) if one[1] not in own]
+    elsewhere = _in_scope(engine, wanted, others)
     left = wanted - elsewhere
     if len(left) * _SEGMENTS_PER_SEARCH > engine.index.vectors.lag().total:
+        texts = {text for _, text in left}
         rows = (record.row for record in engine.ledger.records(only={"segment"}))
-        texts = (row["text"] for row in rows if row["source_id"] not in own)
-        return frozenset(elsewhere).union(one for text in texts for one in _passages(text, "prose") if one in left)
+        parts = ((part, row["source_id"]) for row in rows for part in _passages(row["text"], "prose"))
+        return elsewhere | _in_scope(engine, left, {one for one in parts if one[0] in texts and one[1] not in own})
     make_whole(engine.index)
-    return frozenset(elsewhere).union(one for one in left if _is_within_others(engine, one, own))
+    return elsewhere.union(one for one in left if _is_within_others(engine, *one, own))
 
 
-def _is_within_others(engine: Engine, passage: str, own: Set[str]) -> bool:
-    """Return whether another source contains a passage, or no words of it can be looked up."""
-    heads = passages_with(engine.index, passage, Reach("/", descend=True))
+def _in_scope(engine: Engine, wanted: ScopedPassages, others: Collection[tuple[str, str]]) -> ScopedPassages:
+    """Return the wanted passages that `others`, passages and ids of sources, contain in or below the same scope."""
+    heads = engine.ledger.heads({identity for _, identity in others})
+    scopes: dict[str, set[str]] = {}
+    for text, identity in others:
+        if identity in heads:  # others may erase it at the same time
+            scopes.setdefault(text, set()).add(heads[identity].scope)
+    return frozenset(one for one in wanted if any(is_within(scope, one[0]) for scope in scopes.get(one[1], ())))
+
+
+def _is_within_others(engine: Engine, home: str, passage: str, own: Set[str]) -> bool:
+    """Return whether another source in or below a scope contains a passage, or no words of it can be looked up."""
+    heads = passages_with(engine.index, passage, Reach(home, descend=True))
     if heads is None:
         return True
-    others = [(head.object_id, head.part) for head in heads if head.type == "source" and head.object_id not in own]
+    others = [
+        (head.object_id, head.part)
+        for head in heads
+        if head.type == "source" and head.object_id not in own and is_within(head.scope, home)
+    ]
     return any(passage in _passages(one.excerpt, "prose") for one in engine.ledger.segments(others).values())
 
 
@@ -278,10 +307,11 @@ def passages_with(index: Index, text: str, reach: Reach) -> list[PassageHead] | 
     return look_up(index, TextRequest(reach, _MAX_HITS, words=(" ".join(terms),))) if terms else None
 
 
-def passages_in(sources: Iterable[Source]) -> frozenset[str]:
-    """Return the passages of sources that are recognized everywhere."""
-    passages = (one for source in sources for text, role in _texts(source) for one in _passages(text, role))
-    return frozenset(one for one in passages if len(normalise_text(one)) >= MIN_CHARS)
+def passages_in(sources: Iterable[Source]) -> ScopedPassages:
+    """Return the passages of sources that are recognized in all origins."""
+    texts = ((_home_of(source.scope), *text) for source in sources for text in _texts(source))
+    passages = ((home, one) for home, text, role in texts for one in _passages(text, role))
+    return frozenset(one for one in passages if len(normalise_text(one[1])) >= MIN_CHARS)
 
 
 def forget(engine: Engine, texts: ErasedTexts) -> None:
@@ -323,7 +353,7 @@ def _texts(source: Source) -> Iterator[tuple[str, Role]]:
 
 
 def _passages(text: str, role: Role) -> list[str]:
-    """Return the passages of a text that are recognized everywhere: the whole, and each paragraph of prose."""
+    """Return the passages of a text that are recognized in all origins: the whole, and each paragraph of prose."""
     paragraphs = _GAP.split(text)[::2] if role == "prose" else []
     return [text, *(paragraphs if len(paragraphs) > 1 else ())]
 
@@ -336,13 +366,24 @@ def _alone(segment: SegmentDraft) -> SegmentDraft:
     )
 
 
+def _home_of(scope: str) -> str:
+    """Return the scope in which an erasure applies: all discussions below a scope count as one."""
+    return _DISCUSSION.sub("", scope) or ROOT
+
+
+def _key_of(key: bytes, scope: str) -> bytes:
+    """Return the key for the marks of a scope."""
+    return key if scope == ROOT else blake2b(scope.encode(), key=key).digest()
+
+
 def _mark(key: bytes, text: str) -> str:
     return blake2b(text.encode(errors="replace"), key=key, digest_size=_MARK_BYTES).hexdigest()
 
 
-def _line_mark(key: bytes, origin: str, line: str) -> str:
+def _line_of(origin: str, line: str) -> str:
+    """Return the text whose mark recognizes a line in its origin."""
     # The blocks of a discussion count as one origin, because a message may be recorded again in another block.
-    return _mark(key, f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}")
+    return f"{_BLOCK.sub('', origin)}\n{normalise_text(line)}"
 
 
 def root_of(origin: str) -> str:
@@ -350,9 +391,9 @@ def root_of(origin: str) -> str:
     return origin.partition("#")[0]
 
 
-def _copy_mark(key: bytes, root: str, sentence: str) -> str:
-    """Return the mark by which a sentence is recognized in objects derived from the files of a root."""
-    return _mark(key, f"copied from {root}\n{plain(sentence)}")
+def _copy_of(root: str, sentence: str) -> str:
+    """Return the text whose mark recognizes a sentence in objects derived from the files of a root."""
+    return f"copied from {root}\n{plain(sentence)}"
 
 
 def _name(key: bytes) -> str:

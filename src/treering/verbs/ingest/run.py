@@ -143,7 +143,7 @@ class Run:
         self._moves: dict[str, str] = {}
         self._renames: dict[str, list[str]] = {}
         self._surveyed: RootRead | None = None
-        self._erased = ErasedTexts.of(engine, again=self._task.again)
+        self._erased = ErasedTexts.of(engine, writer.scope, again=self._task.again)
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
         self._stored_job: JobRow | None = None

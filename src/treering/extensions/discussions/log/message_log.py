@@ -197,7 +197,7 @@ class MessageLog:
 
     def _without_erased(self, history: LogSnapshot, transcript: Sequence[LogEntry], *, again: bool) -> "_Filtered":
         """Remove messages that were erased before from a transcript, unless the discussion contains them elsewhere."""
-        texts = ErasedTexts.of(self._engine, again=again)
+        texts = ErasedTexts.of(self._engine, self.ref.scope, again=again)
         if not texts.marks:
             return _Filtered(transcript)
         messages = [_without_erased(one, texts, self.ref.origin) for one in transcript]
