@@ -615,3 +615,17 @@ def test_changed_signature_names_all_lines_in_the_edited_file(tmp_path):
     scratch.commit({"parts.py": code})
     touched = touched_by(edit("def part(x)", "def part(x, y)", "parts.py"), scratch.folder)
     assert touched.lines == {"part": (6, 8)}
+
+
+def test_edit_of_a_file_renamed_on_an_unread_branch_names_its_callers_and_tests(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    scratch = Scratch(acme)
+    scratch.git("checkout", "-q", "-b", "renaming")
+    scratch.git("mv", "acme/upload.py", "acme/sending.py")
+    renamed = {name: FILES[name].replace("acme.upload", "acme.sending") for name in FILES if name != "acme/upload.py"}
+    scratch.commit(renamed)
+    change = edit("def send(file, connection):", "def send(file):", "acme/sending.py")
+    decision, callers, tests = texts(lines_before_edit(space, [change], acme))
+    assert decision == "Decision: A file is put once (acme/sending.py:3; by an agent)"
+    assert "it is used at acme/queue.py:5, tests/test_upload.py:5, and in this file at line 9" in callers
+    assert tests == "Tests of acme/sending.py: tests/test_upload.py (run `make test`)"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
@@ -173,7 +173,14 @@ def _governing(
     near.sort(key=lambda one: one[:2])
     far_of = {rule.item.id: far for _, far, rule in near}
     shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once([rule for _, _, rule in near]))]
+    if source and source.title != edit.path:  # renamed since it was read
+        shown = [replace(one, place=_moved(one.place, source.title, edit.path)) for one in shown]
     return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
+
+
+def _moved(place: str, old: str, path: str) -> str:
+    """Return a place such as `old.py:5-11` with the new path of its file."""
+    return f"{path}{place.removeprefix(old)}" if place.startswith(f"{old}:") else place
 
 
 def _doubt(rule: HeldRule) -> int:
@@ -228,7 +235,7 @@ def _code_lines(
     call: Call, path: str, source: Source, touched: TouchedSymbols, repository: Mapping[str, Any], top: Path
 ) -> Iterator[HookLine]:
     yield from _callers(call, source, touched, top)
-    partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
+    partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path, source.title})}
     tests = (
         [] if is_test_path(path) else [one for one in _tests(call, source, touched, partners) if (top / one).exists()]
     )
