@@ -30,6 +30,7 @@ class Lookup(Protocol):
     def definitions(self, name: str, reach: Reach, ledger: Ledger) -> Sequence[Source]:
         """Return the files of code in reach that define a symbol, by its qualified name or the end of one.
 
-        Tests are returned only if no other file defines it.
+        A name with a dot in front is only the end of one, such as a method's. Tests are returned only if no other file
+        defines it.
         """
         ...

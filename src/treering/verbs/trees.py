@@ -114,6 +114,13 @@ class AskedTree:
         """Return the path that a file was renamed to in the work tree; empty if it was not, or there is none."""
         return self.lookup.path_now(self.here, path) if self.here and self.lookup else ""
 
+    def path_before(self, path: str) -> str:
+        """Return the path at which a file of the work tree was read before it was renamed; empty if it was not."""
+        lying = self._file(path)
+        if lying is None or lying.data is None:
+            return ""
+        return next((old for old, now in self._renames().items() if now == path), "")
+
     def note_of_source(self, head: Head) -> str:
         """Return the note of a file that is only on other branches; empty if it is in the tree."""
         if self.view.stands(head.origin, head.fingerprint):
@@ -211,9 +218,13 @@ class AskedTree:
 
     def _moved_to(self, path: str) -> str:
         """Return the path that a file was renamed to since its branch was read; empty if it was not."""
+        return self._renames().get(path, "")
+
+    def _renames(self) -> Mapping[str, str]:
+        """Return by its old path the path of each file that was renamed since its branch was read."""
         if self.here and self.lookup and self.read_at and self.read_at not in self._moved:
             self._moved[self.read_at] = self.lookup.moved(self.here, since=self.read_at)
-        return self._moved.get(self.read_at, {}).get(path, "")
+        return self._moved.get(self.read_at, {})
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MAX_COMPARED:

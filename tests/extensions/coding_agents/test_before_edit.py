@@ -642,3 +642,97 @@ def test_changed_signature_names_all_lines_in_the_edited_file(tmp_path):
     scratch.commit({"parts.py": code})
     touched = touched_by(edit("def part(x)", "def part(x, y)", "parts.py"), scratch.folder)
     assert touched.lines == {"part": (6, 8)}
+
+
+def test_edit_of_a_file_renamed_on_an_unread_branch_names_its_callers_and_tests(space, acme):
+    space.decide("A file is put once", because=["acme/upload.py:3"])
+    scratch = Scratch(acme)
+    scratch.git("checkout", "-q", "-b", "renaming")
+    scratch.git("mv", "acme/upload.py", "acme/sending.py")
+    renamed = {name: FILES[name].replace("acme.upload", "acme.sending") for name in FILES if name != "acme/upload.py"}
+    scratch.commit(renamed)
+    change = edit("def send(file, connection):", "def send(file):", "acme/sending.py")
+    decision, callers, tests = texts(lines_before_edit(space, [change], acme))
+    assert decision == "Decision: A file is put once (acme/sending.py:3; by an agent)"
+    assert "it is used at acme/queue.py:5, tests/test_upload.py:5, and in this file at line 9" in callers
+    assert tests == "Tests of acme/sending.py: tests/test_upload.py (run `make test`)"
+
+
+def lines_of_change(tmp_path, files, change):
+    scratch = Scratch(tmp_path / "acme")
+    scratch.commit(files)
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        return texts(lines_before_edit(space.asked_from(scratch.folder), [change], scratch.folder))
+
+
+GO_NODES = {
+    "node/node.go": "package node\n\ntype Node interface {\n\tResolveDir(dir string) string\n}\n",
+    "node/file.go": (
+        "package node\n\ntype File struct{}\n\n"
+        "// ResolveDir(dir) resolves.\nfunc (f *File) ResolveDir(_ string) string { return f.x }\n"
+    ),
+    "web/http.go": "package web\n\ntype HTTP struct{}\n\nfunc (h HTTP) ResolveDir(dir string) string { return dir }\n",
+    "web/two.go": "package web\n\ntype Two struct{}\n\nfunc (t Two) ResolveDir(a, b string) string { return a }\n",
+    "fs/fs.go": "package fs\n\nfunc ResolveDir(dir string) string { return dir }\n",
+}
+
+
+def test_changed_method_of_a_go_interface_names_its_implementations(tmp_path):
+    change = edit("ResolveDir(dir string)", "ResolveDir(ctx C, dir string)", "node/node.go")
+    (line,) = lines_of_change(tmp_path, GO_NODES, change)
+    assert (
+        line == "This edit changes the signature of Node.ResolveDir; it is implemented at node/file.go:6, web/http.go:5"
+    )
+
+
+STORES = {
+    "store.ts": "export interface Store {\n  putItem(a: number): number;\n}\n",
+    "disk.ts": (
+        "import { Store } from './store';\n\nexport class Disk implements Store {\n"
+        "  /** putItem(a) puts. */\n  putItem(a: number): number {\n    return a;\n  }\n}\n"
+    ),
+    "other.ts": "export class Other {\n  putItem(a: number): number {\n    return a;\n  }\n}\n",
+}
+
+
+def test_changed_method_of_an_interface_names_the_types_that_declare_it(tmp_path):
+    change = edit("putItem(a: number)", "putItem(a: string)", "store.ts")
+    (line, *_) = lines_of_change(tmp_path, STORES, change)
+    assert "it is implemented at disk.ts:5" in line
+    assert "other.ts" not in line
+
+
+CHECKS = """\
+class Check:
+    def format_error(self, value):
+        return value
+
+
+class Email(Check):
+    def format_error(self, value):
+        return value
+
+
+class Strict(Check):
+    def format_error(self, value):
+        return super().format_error(value)
+
+
+class Work(Email):
+    def format_error(self, value):
+        return super().format_error(value)
+"""
+
+
+def test_changed_method_leaves_out_calls_of_another_base_class(tmp_path):
+    change = edit(
+        "class Email(Check):\n    def format_error(self, value)",
+        "class Email(Check):\n    def format_error(self)",
+        "checks.py",
+    )
+    (line,) = lines_of_change(tmp_path, {"checks.py": CHECKS}, change)
+    assert line == (
+        "This edit changes the signature of Email.format_error; it is used in this file at line 18; "
+        "it is overridden at checks.py:17"
+    )

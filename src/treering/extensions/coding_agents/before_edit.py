@@ -1,9 +1,9 @@
 """The lines before an edit: rules and decisions that govern the file, users of what changes, tests, companions."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
@@ -22,7 +22,6 @@ from treering.extensions.coding_agents.edits import (
     FileEdit,
     TouchedSymbols,
     name_in_calls,
-    outline_at,
     touched_by,
     whole_changes_of,
 )
@@ -37,6 +36,7 @@ from treering.extensions.coding_agents.governing import (
     with_places,
 )
 from treering.extensions.coding_agents.named_places import names_in
+from treering.extensions.coding_agents.related_methods import related_methods
 from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import Reach
@@ -187,7 +187,14 @@ def _governing(
     near = [rule for rule in rules if rule.item.id in far_of]
     near.sort(key=lambda rule: _rank(rule, far_of[rule.item.id]))
     shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once(near))]
+    if source and source.title != edit.path:  # renamed since it was read
+        shown = [replace(one, place=_moved(one.place, source.title, edit.path)) for one in shown]
     return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
+
+
+def _moved(place: str, old: str, path: str) -> str:
+    """Return a place such as `old.py:5-11` with the new path of its file."""
+    return f"{path}{place.removeprefix(old)}" if place.startswith(f"{old}:") else place
 
 
 def _rank(rule: HeldRule, far: int) -> tuple[bool, bool, bool, int]:
@@ -241,8 +248,10 @@ def _is_everywhere(rule: HeldRule) -> bool:
 def _code_lines(
     call: Call, path: str, source: Source, touched: TouchedSymbols, repository: Mapping[str, Any], top: Path
 ) -> Iterator[HookLine]:
-    yield from _callers(call, source, touched, top)
-    partners = {other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path})}
+    yield from _callers(call, path, source, touched, top)
+    partners = {
+        other: count for other, count, _ in partners_of(repository.get("changed_together", {}), {path, source.title})
+    }
     tests = (
         [] if is_test_path(path) else [one for one in _tests(call, source, touched, partners) if (top / one).exists()]
     )
@@ -260,7 +269,7 @@ def _code_lines(
         )
 
 
-def _callers(call: Call, source: Source, touched: TouchedSymbols, top: Path) -> Iterator[HookLine]:
+def _callers(call: Call, path: str, source: Source, touched: TouchedSymbols, top: Path) -> Iterator[HookLine]:
     """Yield the places that use a symbol whose signature the edit changes, those in other files first.
 
     Calls of a method with a common name are not indexed unless the type of the object is known, which is stated.
@@ -274,16 +283,20 @@ def _callers(call: Call, source: Source, touched: TouchedSymbols, top: Path) -> 
         for one in users:
             if one.id != source.id and one.lines:
                 lines.setdefault(one.title, set()).update(one.lines)
-        places = [f"{path}:{_listed_lines(sorted(here), ',')}" for path, here in lines.items()]
+        places = _listed_places(lines)
         own = touched.lines.get(name, ())
         more = f" and in {counted_things(len(places) - most, 'more file')}" if len(places) > most else ""
         used = [f"at {', '.join(places[:most])}{more}"] if places else []
         used += [f"in this file at line{'s' if own[1:] else ''} {_listed_lines(own, ', ')}"] if own else []
         parts = [f"it is used {', and '.join(used)}"] if used else []
         owner, _, member = called.rpartition(".")
-        if owner and called == name:
-            interfaces = list(_declaring_interfaces(call, source, name, top))
-            parts += [f"{_listed(interfaces)} declares it, too"] if interfaces else []
+        if owner and called == name and touched.file:
+            related = related_methods(call, path, touched.file, name, top)
+            how = "implemented" if related.is_interface else "overridden"
+            others = listed_up_to(_MAX_LINES, _listed_places(related.implementations))
+            parts += [f"it is {how} at {others}"] if others else []
+            declare = "declares" if len(related.interfaces) == 1 else "declare"
+            parts += [f"{_listed(related.interfaces)} {declare} it, too"] if related.interfaces else []
             unknown = "calls of a method with so common a name are not tracked if the type of the object is unknown"
             parts += [] if is_distinctive(member) else [f"search for .{member}( as well: {unknown}"]
         if parts:
@@ -291,23 +304,12 @@ def _callers(call: Call, source: Source, touched: TouchedSymbols, top: Path) -> 
             yield HookLine(f"callers:{source.id}:{name}", text)
 
 
-def _declaring_interfaces(call: Call, source: Source, name: str, top: Path) -> Iterator[str]:
-    """Yield the interfaces in the folder of a file that declare a method of this name, with its file and line."""
-    member = name.rpartition(".")[2]
-    for other in call.engine.lookup.definitions(member, _REACH, call.engine.ledger):
-        if PurePosixPath(other.title).parent == PurePosixPath(source.title).parent:
-            file = outline_at(other.title, top)
-            symbols = file.symbols if file else ()
-            interfaces = {one.qualified for one in symbols if one.kind == "interface"}
-            for one in symbols:
-                owner, _, last = one.qualified.replace("::", ".").rpartition(".")
-                if last == member and owner in interfaces and f"{owner}.{last}" != name:
-                    line = one.end - one.signature.count("\n")
-                    yield f"{owner} ({other.title}:{line})"
-
-
 def _listed(names: Sequence[str]) -> str:
     return listed_up_to(_HOOKS.max_entries, names)
+
+
+def _listed_places(lines: Mapping[str, Collection[int]]) -> list[str]:
+    return [f"{path}:{_listed_lines(sorted(here), ',')}" for path, here in lines.items()]
 
 
 def _listed_lines(lines: Sequence[int], separator: str) -> str:

@@ -23,6 +23,7 @@ _HUNK = re.compile(r"^@@.*$", re.MULTILINE)
 _LAYOUT = re.compile(r"\s|,(?=\s*[)\]}])")
 _CALLED = ("function", "method", "macro")
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__construct", "constructor", "initialize"})
+_WORD = re.compile(r"\w+(?:\.\w+)*")
 _MAX_CHARS = 500_000
 """Of a file that is outlined; longer ones have no outline anyway."""
 _MAX_SYMBOLS = 3
@@ -54,6 +55,8 @@ class TouchedSymbols:
     signatures: tuple[str, ...] = ()
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The lines of the file, before the edit, that use a symbol of `signatures` outside of the symbol itself."""
+    file: CodeOutline | None = field(default=None, compare=False, repr=False)
+    """The file before the edit."""
 
 
 def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
@@ -77,7 +80,7 @@ def file_edits(given: Mapping[str, Any], top: Path) -> list[FileEdit]:
 
 def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     """Return the symbols of a file, as it is now, that an edit touches."""
-    text = _text_at(edit.path, top)
+    text = text_at(edit.path, top)
     changes = replacements_of(edit, top)
     known = [one for one in changes if one.before in text] if text else []
     old = outline(edit.path, text) if known else None
@@ -90,24 +93,24 @@ def touched_by(edit: FileEdit, top: Path) -> TouchedSymbols:
     new = outline(edit.path, after)
     kept = {(one.qualified, _plain(one.signature)) for one in new.symbols} if new else None
     changed = {
-        _dotted(one): one
+        dotted(one): one
         for one in old.symbols
         if kept is not None and one.kind in _CALLED and (one.qualified, _plain(one.signature)) not in kept
     }
     signatures = tuple(changed)[:_MAX_SYMBOLS]
     lines = {name: _lines_using(changed[name], old, text) for name in signatures}
-    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines)
+    return TouchedSymbols(tuple(symbols)[:_MAX_SYMBOLS], signatures, lines, old)
 
 
 def replacements_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     """Return the changes of an edit; of a whole new file, one that replaces its text as it is now."""
-    return edit.changes if edit.content is None else (Replacement(_text_at(edit.path, top), edit.content),)
+    return edit.changes if edit.content is None else (Replacement(text_at(edit.path, top), edit.content),)
 
 
 def whole_changes_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     """Return the whole file before and after an edit; its changes alone if the file does not contain them."""
     changes = replacements_of(edit, top)
-    text = after = _text_at(edit.path, top) if changes else ""
+    text = after = text_at(edit.path, top) if changes else ""
     for one in changes:
         if one.before not in after:
             return changes
@@ -115,12 +118,8 @@ def whole_changes_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     return (Replacement(text, after),) if changes else ()
 
 
-def outline_at(path: str, top: Path) -> CodeOutline | None:
-    """Return the outline of a file as it is now; `None` without one."""
-    return outline(path, _text_at(path, top))
-
-
-def _text_at(path: str, top: Path) -> str:
+def text_at(path: str, top: Path) -> str:
+    """Return the text of a file as it is now; empty without one."""
     with suppress(OSError):
         file = top / path
         return file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size <= _MAX_CHARS else ""
@@ -139,7 +138,7 @@ def _lines_using(symbol: Symbol, file: CodeOutline, text: str) -> tuple[int, ...
 
     An outline has the first use in each definition.
     """
-    called = name_in_calls(_dotted(symbol))
+    called = name_in_calls(dotted(symbol))
     name = called.rpartition(".")[2]
     names = {(OWN, called), (ANYWHERE, name), (ANYWHERE, f".{name}")}
     starts = sorted({one.start for one in file.symbols})
@@ -151,7 +150,30 @@ def _lines_using(symbol: Symbol, file: CodeOutline, text: str) -> tuple[int, ...
         part = "\n".join(lines[first - 1 : starts[at] - 1 if at < len(starts) else None])
         more = lines_using(part, name, family, member="." in called)
         used |= dict.fromkeys((first, *(first + line - 1 for line in more)))
-    return tuple(line for line in sorted(used) if not symbol.start <= line <= symbol.end)
+    inherited = re.compile(rf"\b(?:super(?:\([^()]*\))?|parent|base)\s*(?:\.|::)\s*{re.escape(name)}\b")
+    return tuple(
+        line
+        for line in sorted(used)
+        if not symbol.start <= line <= symbol.end
+        and not (inherited.search(lines[line - 1]) and not _inherits(file, line, called))
+    )
+
+
+def _inherits(file: CodeOutline, line: int, method: str) -> bool:
+    """Return whether the class around a line inherits a method of a class of the same file."""
+    owner, _, member = method.rpartition(".")
+    classes = {dotted(one): one for one in file.symbols if one.kind == "class"}
+    around = [one for one in classes.values() if one.start <= line <= one.end]
+    level, seen = [min(around, key=lambda one: one.end - one.start)] if around else [], set[str]()
+    defined = {dotted(one) for one in file.symbols}
+    while level:
+        bases = {word for one in level for word in _WORD.findall(one.signature)} & classes.keys() - seen
+        bases -= {dotted(one) for one in level}
+        if owner in bases:
+            return True
+        seen |= bases
+        level = [classes[one] for one in bases if f"{one}.{member}" not in defined]
+    return False
 
 
 def _replacements(asked: Mapping[str, Any]) -> Iterator[Replacement]:
@@ -197,8 +219,8 @@ def _innermost(symbols: Sequence[Symbol], lines: tuple[int, int]) -> list[str]:
     first, last = lines
     around = [one for one in symbols if one.start <= first and last <= one.end]
     if around:
-        return [_dotted(min(around, key=lambda one: one.end - one.start))]
-    return [_dotted(one) for one in symbols if one.start <= last and first <= one.end]
+        return [dotted(min(around, key=lambda one: one.end - one.start))]
+    return [dotted(one) for one in symbols if one.start <= last and first <= one.end]
 
 
 def _plain(signature: str) -> str:
@@ -206,6 +228,6 @@ def _plain(signature: str) -> str:
     return _LAYOUT.sub("", signature)
 
 
-def _dotted(symbol: Symbol) -> str:
+def dotted(symbol: Symbol) -> str:
     """Return the name of a symbol as the index spells it."""
     return symbol.qualified.replace("::", ".")

@@ -77,9 +77,18 @@ def call_on(space: Space) -> Call:
 
 
 def file_at(call: Call, repository: Source | None, path: str) -> Source | None:
-    """Return the file of a repository with a path from its top; `None` if it was not read."""
+    """Return the file of a repository with a path from its top; `None` if it was not read.
+
+    A file that was renamed since is the one that was read at its old path.
+    """
     if repository is None:
         return None
+    found = _read_at(call, repository, path)
+    old = call.tree.path_before(path) if call.tree and not found else ""
+    return _read_at(call, repository, old) if old else found
+
+
+def _read_at(call: Call, repository: Source, path: str) -> Source | None:
     where = And((Compare("origin", "eq", f"{repository.origin}#{path}"), Compare("status", "eq", "active")))
     found = call.engine.ledger.select(Selection(scope=ROOT, types=("source",), where=where), altered={})
     return next((one for one in found if isinstance(one, Source)), None)

@@ -50,13 +50,16 @@ class IndexLookup:
     def definitions(self, name: str, reach: Reach, ledger: Ledger) -> Sequence[Source]:
         """Return the files of code in reach that define a symbol, by its qualified name or the end of one.
 
+        A name with a dot in front is only the end of one, such as a method's.
         Tests are returned only if no other file defines it.
         """
         names = tuple(last_name(family, name) for family in CODE_FAMILIES)
         sources = self._named(names, reach, ledger)
         defined = {one.id: {name for part in passages_of(one) for name in defined_in(part)} for one in sources}
         exact = [one for one in sources if name in defined[one.id]]
-        found = exact or [one for one in sources if any(full.endswith(f".{name}") for full in defined[one.id])]
+        found = exact or [
+            one for one in sources if any(full.endswith(f".{name.removeprefix('.')}") for full in defined[one.id])
+        ]
         return [one for one in found if not is_test_path(one.title)] or found
 
     def _named(self, names: tuple[str, ...], reach: Reach, ledger: Ledger) -> list[Source]:
