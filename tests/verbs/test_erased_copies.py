@@ -163,3 +163,14 @@ def test_the_receipt_lists_what_repeats_a_sentence(space):
     note(space, "The vault is green.", origin="green.md")
     receipt = space.erase([quote["source_id"]])
     assert receipt.repeated_in == tuple(sorted([cites, other, says]))
+
+
+TITLE = "Saffron importer crashes on nested lists"
+
+
+def test_the_receipt_lists_what_repeats_a_title(space):
+    for scope in ("/c/bolt", "/c/acme"):
+        space.crystallize("work_item", input={"title": TITLE}, scope=scope)
+    quote = space.ingest("source", input={"text": f"To do: {TITLE}."}, scope="/c/acme").items[0].source_id
+    (other,) = (item.id for item in space.engine.ledger.select(Selection("/c/acme", types=("work_item",))))
+    assert space.erase(scope="/c/bolt").repeated_in == tuple(sorted([quote, other]))

@@ -56,7 +56,7 @@ class ErasureReceipt(Value):
     staled: tuple[str, ...]
     """Knowledge based on the erased objects: it is stale now. Erase it, too, if it repeats their words."""
     repeated_in: tuple[str, ...]
-    """Other objects with a segment of the same words, or with a sentence of the erased prose."""
+    """Other objects with a segment of the same words, or with a sentence of the erased prose and titles."""
     probes: tuple[Probe, ...]
     out_of_reach: tuple[str, ...]
     remaining: tuple[str, ...] = ()
@@ -134,8 +134,10 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str, is_meant: I
     items = [write.before for write in engine.ledger.preview(patch).writes if isinstance(write, Erased)]
     revisions = [revision for item in items for revision in engine.ledger.history(item.id)]
     sources = [_with_segments(revision, is_meant) for revision in revisions if isinstance(revision, Source)]
-    meant = [*sources, *(revision for revision in revisions if not isinstance(revision, Source))]
-    passages = [passage for revision in meant for passage in passages_of(revision)]
+    others = [revision for revision in revisions if not isinstance(revision, Source)]
+    passages = [passage for revision in (*sources, *others) for passage in passages_of(revision)]
+    # If only segments of sources are erased, other sources have the same titles.
+    titles = [title_of(revision) for revision in (others if is_meant else revisions)]
     repeated = passages_elsewhere(engine, sources)
     derived = derived_from(engine, [segment.excerpt for one in sources for segment in one.segments], gone=items)
     if derived.before:
@@ -150,7 +152,8 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str, is_meant: I
     ids = tuple(item.id for item in items)
     try:
         proof = proof_of(engine, items, {passage.text for passage in passages})
-        repeating = repeated_sentences(engine, [one.text for one in passages if one.role == "prose"], citing)
+        prose = [one.text for one in passages if one.role == "prose"]
+        repeating = repeated_sentences(engine, [*titles, *prose], citing)
     except TreeringError as error:
         proof, repeating = Proof(), RepeatedSentences()
         remaining += (f"the proof: the search for erased content failed ({error.message})",)
