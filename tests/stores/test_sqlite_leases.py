@@ -1,5 +1,6 @@
 """Leases in a space's file: one owner at a time, over all connections to it, until its time is over."""
 
+import sqlite3
 import threading
 
 import pytest
@@ -46,3 +47,14 @@ def test_leases_are_no_part_of_what_is_exported(open_space):
     before = space_parts.records(space)
     space.engine.leases.take("work", "ada", seconds=60)
     assert space_parts.records(space) == before
+
+
+def test_released_and_expired_leases_leave_no_names(open_space, path):
+    space = open_space(path)
+    leases = space.engine.leases
+    leases.take("discussion:/users/ada", "a process that died", seconds=1e-9)
+    leases.take("work", "ben", seconds=60)
+    leases.take("later", "ben", seconds=60)
+    leases.take("work", "ben", seconds=0)
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT name FROM held_leases").fetchall() == [("later",)]

@@ -55,6 +55,23 @@ def test_erasing_a_scope_leaves_only_the_objects_of_others(filled, tmp_path):
     assert b"harbour" not in files
 
 
+def test_erasing_a_scope_releases_the_leases_that_name_it(filled):
+    space, _ = filled
+    leases = space.engine.leases
+    for name in (f"discussion:{ADA}", f"discussion:{ADA}/lamp:m1", f"discussion:{ADA}2", "work"):
+        leases.take(name, "another process", seconds=600)
+    space.erase(scope=ADA)
+    assert {lease.name for lease in leases.held()} >= {f"discussion:{ADA}2", "work"}
+    assert not [lease for lease in leases.held() if ADA in lease.name and f"{ADA}2" not in lease.name]
+
+
+def test_no_similar_scope_is_suggested_for_an_erasure(filled):
+    space, _ = filled
+    with pytest.raises(NotFound) as error:
+        space.erase(scope="/users/ad")
+    assert ADA not in str(error.value.as_dict())
+
+
 def test_statement_of_an_agent_elsewhere_is_erased_with_the_scope(filled):
     space, _ = filled
     (diary,) = (item for item in all_of(space, "source") if item.origin == "diary.md")

@@ -10,7 +10,7 @@ import pytest
 
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.canonical import PREFIXES
-from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
+from treering.core.errors import Conflict, Denied, InvalidInput, InvalidPatch, NotFound, TreeringError
 from treering.core.patch import AddLink, Create, Link, MoveScope, Update
 from treering.core.scope import Boundary
 from treering.extensions.server.confined_ledger import confined
@@ -286,16 +286,21 @@ class TestConfined:
 
     @pytest.mark.parametrize("way", ["commit", "preview", "propose"])
     @pytest.mark.parametrize("scope", ["/", "/b", "/ab"])
-    def test_no_patch_names_what_is_above_or_beside(self, space, make, inside, way, scope):
+    def test_a_patch_that_names_hidden_objects_is_refused_as_for_unknown_ids(self, space, make, inside, way, scope):
         ours, theirs = task(space, "Ours", scope="/a"), task(space, "Theirs", scope=scope)
         before = records(space)
-        for operation in (
-            Update(id=theirs, expected_revision=1, changes={"title": "Taken"}),
-            Update(id=ours, expected_revision=1, changes={"depends_on": [theirs]}),
-            AddLink(link=Link(type="about", source=ours, target=theirs)),
-        ):
-            with pytest.raises(NotFound, match=f"no object {theirs}"):
-                getattr(inside.ledger, way)(made_at("/a", make.patch(operation)))
+
+        def refusals(identity):
+            for operation in (
+                Update(id=identity, expected_revision=1, changes={"title": "Taken"}),
+                Update(id=ours, expected_revision=1, changes={"depends_on": [identity]}),
+                AddLink(link=Link(type="about", source=ours, target=identity)),
+            ):
+                with pytest.raises((NotFound, InvalidPatch)) as error:
+                    getattr(inside.ledger, way)(made_at("/a", make.patch(operation)))
+                yield error.type, str(error.value.as_dict()).replace(identity, "ID")
+
+        assert [*refusals(theirs)] == [*refusals(NOBODY["work_item"])]
         assert records(space) == before
 
     def test_what_an_object_refers_to_already_may_be_said_again(self, space, make, inside):

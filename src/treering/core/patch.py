@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from treering.core.canonical import FrozenModel, Instant, canonical_json, digest, is_none
 from treering.core.errors import InvalidInput
 from treering.core.objects import AnyObject, CallerModel, Channel, Object, Source
-from treering.core.scope import Scope
+from treering.core.scope import ROOT, Scope, is_within, sees
 
 LinkType = Literal[
     "follows",
@@ -174,8 +174,14 @@ class Patch(FrozenModel):
     created_at: Instant
     scope: Scope | None = None
     """The scope of the call, which limits the objects of the patch (`core.writing.plan`); `None`: no limit."""
+    top: Scope = ROOT
+    """The highest scope that the caller may read."""
     request: str = ""
     """A digest of the call: an idempotency key identifies one request."""
+
+    def sees(self, scope: str) -> bool:
+        """Return whether the patch may name objects at a scope."""
+        return self.scope is None or (sees(self.scope, scope, descend=True) and is_within(scope, self.top))
 
 
 class PatchRecord(FrozenModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Denied, InvalidInput
 
 ROOT = "/"
 _PART = re.compile(r"[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}")
@@ -59,6 +59,14 @@ class Boundary:
         """Return whether the caller may read a scope."""
         above = self.top and is_within(self.scope, scope) and is_within(scope, self.top)
         return is_within(scope, self.scope) or bool(above)
+
+    def require(self, scope: str) -> None:
+        """Raise `Denied` for a scope named in a call that is neither the caller's nor below it."""
+        if not is_within(scope, self.scope):
+            raise Denied(
+                f"This key is for the scope {self.scope} and scopes below it; the call names {scope}.",
+                hint=f"Use {self.scope}, a scope below it, or none.",
+            )
 
 
 WHOLE_SPACE = Boundary()

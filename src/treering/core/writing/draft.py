@@ -29,7 +29,6 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy
-from treering.core.scope import sees
 
 _Kind = TypeVar("_Kind", bound=Object)
 _MAX_SETTLINGS = 32
@@ -153,8 +152,8 @@ class Draft:
     policy: Policy
     now: datetime
     patch_id: str
-    scope: str | None = None
-    """The scope the patch was made at, if it has one; errors show no ids outside it."""
+    sees: Callable[[str], bool] = lambda scope: True  # noqa: ARG005 - as its type
+    """Return whether errors may show the ids of objects at a scope."""
     hidden: frozenset[str] = frozenset()
     """Ids in the patch that are out of its sight: treated like unknown ones, except that they are not free."""
     writes: list[Write] = field(default_factory=list)
@@ -206,10 +205,9 @@ class Draft:
         return self.citations[place]
 
     def shown(self, identity: str) -> str:
-        """Return an id for an error message: `…` if it is outside the patch's scope."""
-        item = self.find(identity) if self.scope else None
-        hidden = item and self.scope and not sees(self.scope, item.scope, descend=True)
-        return "…" if hidden else identity
+        """Return an id for an error message: `…` if it is out of the patch's sight."""
+        item = self.find(identity)
+        return identity if item is None or self.sees(item.scope) else "…"
 
     def exists(self, identity: str) -> bool:
         """Return whether the object exists after this patch so far."""

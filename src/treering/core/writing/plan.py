@@ -7,7 +7,7 @@ it returns, so ledgers differ only in technology.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from treering.core.errors import Conflict, Denied, InvalidPatch
 from treering.core.objects import Object, WorkItem
@@ -29,7 +29,7 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy, check_revision_of, check_trust
-from treering.core.scope import is_within, sees
+from treering.core.scope import is_within
 from treering.core.writing.alteration import (
     check_name_is_free,
     create,
@@ -70,7 +70,7 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     """
     check_trust(patch, policy)
     hidden = _hidden_from(patch, view)
-    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope, hidden=hidden)
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, sees=patch.sees, hidden=hidden)
     results: list[OperationResult] = []
     applied: list[RecordedOperation] = []
     erased = {one.id for one in patch.operations if isinstance(one, Erase)}
@@ -223,9 +223,7 @@ def _hidden_from(patch: Patch, view: View) -> frozenset[str]:
         return frozenset()
     named = {identity for operation in patch.operations for identity in named_in(operation, view)}
     scopes = {identity: scope_of_it for identity in named if (scope_of_it := view.scope_of(identity)) is not None}
-    hidden = frozenset(
-        identity for identity, scope_of_it in scopes.items() if not sees(scope, scope_of_it, descend=True)
-    )
+    hidden = frozenset(identity for identity, scope_of_it in scopes.items() if not patch.sees(scope_of_it))
     seen = {identity: scope_of_it for identity, scope_of_it in scopes.items() if identity not in hidden}
     for operation in patch.operations:
         _check_place(operation, scope, seen)
@@ -259,15 +257,7 @@ def _require(identity: str, actual: str, scope: str) -> None:
         )
 
 
-class Known(Protocol):
-    """A reader of objects: a view, or a ledger."""
-
-    def get(self, identity: str) -> Object | None:
-        """Return the current revision, or `None`."""
-        ...
-
-
-def named_in(operation: Operation, view: Known) -> Iterable[str]:
+def named_in(operation: Operation, view: View) -> Iterable[str]:
     """Return the ids in an operation, except those its object already refers to."""
     match operation:
         case Create(object=item):
@@ -284,7 +274,7 @@ def named_in(operation: Operation, view: Known) -> Iterable[str]:
             return (identity,)
 
 
-def _fresh_references(identity: str, changes: Mapping[str, Any], view: Known) -> set[str]:
+def _fresh_references(identity: str, changes: Mapping[str, Any], view: View) -> set[str]:
     given = set(_texts([value for name, value in changes.items() if name.endswith(_REFERRING)]))
     item = view.get(identity) if given else None
     return given - set(references_of(item)) if item else given

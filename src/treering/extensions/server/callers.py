@@ -6,9 +6,8 @@ from typing import Literal
 
 from fastapi import Request
 
-from treering.core.errors import Denied
 from treering.core.patch import Author
-from treering.core.scope import ROOT, Boundary, is_within
+from treering.core.scope import ROOT, Boundary
 from treering.extensions.server import limits
 from treering.ports.stores import KeyLimits
 from treering.system.address import Address
@@ -72,11 +71,7 @@ class Caller:
         """
         if asked is None:
             return self.scope
-        if not is_within(asked, self.scope):
-            raise Denied(
-                f"This key is for the scope {self.scope} and scopes below it; the call names {asked}.",
-                hint=f"Use {self.scope}, a scope below it, or none.",
-            )
+        self.boundary.require(asked)
         return asked
 
 

@@ -7,16 +7,13 @@ changed, whatever the call requests.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from treering.core.errors import NotFound
-from treering.core.objects import Object
-from treering.core.patch import Patch, PatchRecord, Receipt
+from treering.core.patch import Patch, PatchRecord
 from treering.core.scope import WHOLE_SPACE, Boundary, is_within
-from treering.core.writing.plan import Plan, named_in
 from treering.extensions.server.confined_index import ConfinedIndex
 from treering.ports.index import Index
-from treering.ports.ledger import Ledger, missing_object
+from treering.ports.ledger import Ledger
 from treering.ports.runtime import IsKept, JobLog, JobRow, JobsInCommits
 from treering.retrieval.index.lookup import IndexLookup
 from treering.verbs.engine import Engine
@@ -56,24 +53,10 @@ class ConfinedLedger(ScopedLedger):
         super().__init__(ledger, scope=boundary.scope, descend=True)
         self.boundary = boundary
 
-    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-        """Apply a patch. Raises `NotFound` if it names an object outside of the scope."""
-        self._check_names(patch)
-        return super().commit(patch, idempotency_key=idempotency_key)
-
-    def preview(self, patch: Patch) -> Plan:
-        """Plan a patch. Raises as `commit` does."""
-        self._check_names(patch)
-        return super().preview(patch)
-
-    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Store a patch for review. Raises as `commit` does."""
-        self._check_names(patch)
-        return super().propose(patch, idempotency_key=idempotency_key)
-
     def _placed(self, patch: Patch) -> Patch:
-        """Leave a patch at its scope if that is within this one."""
-        return patch if patch.scope and is_within(patch.scope, self._scope) else super()._placed(patch)
+        """Leave a patch at its scope if that is within this one; ids above the boundary are unknown to it."""
+        placed = patch if patch.scope and is_within(patch.scope, self._scope) else super()._placed(patch)
+        return placed.model_copy(update={"top": self.boundary.top or self.boundary.scope})
 
     def _key(self, key: str | None) -> str | None:
         """Return an idempotency key unchanged: the view of the call's scope has qualified it already."""
@@ -85,14 +68,6 @@ class ConfinedLedger(ScopedLedger):
     def _holds(self, record: PatchRecord) -> bool:
         """Return whether a patch may be reviewed here: patches of scopes above may not, even if those are readable."""
         return record.scope is not None and is_within(record.scope, self._scope)
-
-    def _check_names(self, patch: Patch) -> None:
-        """Raise `NotFound` if a patch names an object outside of the scope, as for an unknown id."""
-        known = _Known(self.whole)
-        named = {identity for operation in patch.operations for identity in named_in(operation, known)}
-        for identity, head in self.whole.heads(named).items():
-            if not self._sees(head.scope):
-                raise missing_object(identity)
 
 
 class SeenJobs:
@@ -134,17 +109,3 @@ class SeenJobs:
 
     def _held(self, row: JobRow) -> JobRow:
         return {**row, "holder": row.get("holder") or self._holder}
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The objects of a ledger, for `core.writing.plan`."""
-
-    ledger: Ledger
-
-    def get(self, identity: str) -> Object | None:
-        """Return the current revision, or `None`."""
-        try:
-            return self.ledger.get(identity)
-        except NotFound:
-            return None

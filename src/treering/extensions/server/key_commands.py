@@ -96,9 +96,9 @@ def create(
     from treering.extensions.server.keys import expiry, make_key, space_name
     from treering.ports.stores import KeyLimits
 
-    if options.right == "admin" and options.scope != ROOT:
+    if options.right in {"review", "admin"} and options.scope != ROOT:
         raise InvalidInput(
-            f"A key with the right admin is for the whole space, not for {options.scope}.",
+            f"A key with the right {options.right} is for the whole space, not for {options.scope}.",
             hint="Omit --scope, or use --right write.",
         )
     settings, clock = Settings.read(), SystemClock()

@@ -28,6 +28,9 @@ class SqliteLeases:
             known = _find(connection, name, now)
             if known and known.owner != owner:
                 return False
+            if not seconds:
+                _sweep(connection, name, now)
+                return True
             sql = "INSERT OR REPLACE INTO held_leases(name, owner, process, renewed, seconds) VALUES(?, ?, ?, ?, ?)"
             connection.execute(sql, (name, owner, os.getpid(), now, seconds))
             return True
@@ -55,6 +58,12 @@ class SqliteLeases:
 def _find(connection: apsw.Connection, name: str, now: float) -> Holding | None:
     row = next(connection.execute(f"{_COLUMNS} WHERE name = ?", (name,)), None)
     return _holding(row, now) if row else None
+
+
+def _sweep(connection: apsw.Connection, name: str, now: float) -> None:
+    """Remove a lease and all that are over: their names contain scopes, which may be erased."""
+    sql = "DELETE FROM held_leases WHERE name = ? OR renewed > ? OR renewed + min(seconds, ?) <= ?"
+    connection.execute(sql, (name, now, LONGEST_SECONDS, now))
 
 
 def _holding(row: tuple[Any, ...], now: float) -> Holding | None:

@@ -31,7 +31,7 @@ from treering.verbs.denials import denies, plain_words
 from treering.verbs.envelope import WRITES, Call, Mode, Value, either, parse
 from treering.verbs.evidence.inherited import has_places, inherited_evidence
 from treering.verbs.evidence.resolving import ResolvedEvidence, resolve_evidence
-from treering.verbs.index_warnings import index_warning
+from treering.verbs.index_warnings import boundary, index_warning
 from treering.verbs.scoped_ledger import whole
 
 _MIN_LIKENESS = 0.6
@@ -189,6 +189,8 @@ class PromoteInput(Value):
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
     """Promote candidates with valid evidence, or move a child scope into its parent. Idempotent."""
     scope = given.from_scope
+    for one in filter(None, (scope, given.to_scope)):
+        boundary(call.engine).require(one)
     operations = _scope_up(call, scope, given.to_scope) if scope else _promotions(call, given.ids)
     what = f"The scope {scope} is empty." if scope else "All candidates are already active."
     warnings = () if operations else (what,)

@@ -1,5 +1,6 @@
 """Erase objects permanently, verify that they are gone, and name the copies that are out of reach."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from treering.core.characters import label
 from treering.core.counting import counted_things, listed_up_to
-from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
+from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.evidence import Segment, Turn
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
@@ -190,9 +191,18 @@ def erase_scope(engine: Engine, scope: str, *, reason: str) -> ErasureReceipt:
     check_may_erase(engine, items)
     if engine.feedback:
         erase_below(engine.feedback, scope)
+    _clear_leases(engine, scope)
     receipt = erase(engine, [item.id for item in items], reason=reason)
     left = Probe(name="objects of the scope", found=sum(_counts_within(engine, scope).values()))
     return receipt.model_copy(update={"probes": (*receipt.probes, left)})
+
+
+def _clear_leases(engine: Engine, scope: str) -> None:
+    """Release the leases that name a scope or one below it; their holders stop at the next renewal."""
+    names_scope = re.compile(f":{re.escape(scope)}([/:]|$)")
+    for lease in engine.leases.held():
+        if names_scope.search(lease.name):
+            engine.leases.clear(lease.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +224,8 @@ class ScopeContents:
             raise InvalidInput("The scope / is the whole space.", hint=hint)
         counts = _counts_within(engine, scope)
         if not counts:
-            known = sorted({one for one, _, _ in engine.ledger.counts()})
-            raise NotFound(f"The scope {scope} contains nothing.", hint=nearest(scope, known))
+            # A similar scope may belong to another person: suggest none for an erasure.
+            raise NotFound(f"The scope {scope} contains nothing.", hint="Give the exact scope.")
         return cls(scope, counts)
 
     def __str__(self) -> str:

@@ -68,6 +68,13 @@ WHERE leases.owner = excluded.owner OR leases.renewed > excluded.renewed + {_AT_
 RETURNING owner
 """
 
+_SWEEP = """
+DELETE FROM leases WHERE space = %(space)s AND name IN (
+  SELECT name FROM leases WHERE space = %(space)s AND renewed + least(seconds, %(longest)s) <= %(now)s
+  FOR UPDATE SKIP LOCKED)
+"""
+"""Removes the leases that are over, whose names contain scopes. Waits for nobody, so that it cannot deadlock."""
+
 _CLEAR = (
     "DELETE FROM leases WHERE space = %(space)s AND name = %(name)s RETURNING name, owner, process, renewed, seconds"
 )
@@ -93,7 +100,10 @@ class PostgresLeases:
         with self._space.beside() as transaction:
             now, process = self._now(transaction), os.getpid()
             named = {"name": to_column(name), "owner": to_column(owner)}
-            return transaction.first(_TAKE, **named, process=process, now=now, seconds=seconds) is not None
+            taken = transaction.first(_TAKE, **named, process=process, now=now, seconds=seconds) is not None
+            if taken and not seconds:
+                transaction.later(_SWEEP, now=now, longest=LONGEST_SECONDS)
+            return taken
 
     def holder(self, name: str) -> str | None:
         """Return the owner of a lease, or `None`."""
