@@ -162,12 +162,26 @@ def test_list_without_discussions_names_imported_conversations(desk):
 
 def test_discussions_of_one_scope_are_not_those_of_another(kept):
     within = ("--within", "/team/a/")
-    assert kept.done("discussion", "list", *within).out == "There are no discussions below the scope /team/a/.\n"
+    assert kept.done("discussion", "list", *within).out == "There are no discussions in the scope /team/a/.\n"
     kept.done("discussion", "record", "lamp", "export.json", "--conversation", "c1", *within)
     assert kept.done("discussion", "list", *within).out == "lamp  2 messages\n"
     found = kept.json("discussion", "search", "--all", "oak", *within)["found"]
     assert [(one["discussion"], one["scope"]) for one in found][:1] == [("lamp", "/team/a/discussion/lamp")]
     assert kept.json("discussion", "show", "lamp")["count"] == 8
+
+
+def test_discussions_below_a_scope_are_named_with_their_scopes(desk):
+    desk.write({"chat.jsonl": "".join(f"{json.dumps(one)}\n" for one in CHAT)})
+    for team in ("a", "b"):
+        desk.done("discussion", "record", f"{team}-lamp", "chat.jsonl", "--scope", f"/team/{team}")
+    listed = desk.done("discussion", "list").out
+    assert listed.startswith("There are no discussions in the scope /.\n")
+    assert "Scopes below with discussions: /team/a, /team/b. List them with --within." in listed
+    assert "/" not in desk.done("discussion", "list", "--within", "/team/a").out
+    missing = desk.run("discussion", "show", "b-lamp", "--within", "/team")
+    assert (missing.code, "It is in /team/b: give the scope with --within." in missing.err) == (3, True)
+    nothing = desk.run("discussion", "search", "--all", "oak")
+    assert "There are some in /team/a, /team/b: give one with --within." in nothing.err
 
 
 def test_a_discussion_is_shown_with_its_last_memories_and_messages(kept):
@@ -244,7 +258,7 @@ def test_a_search_that_makes_no_sense_is_refused(kept, arguments):
 def test_unknown_discussion_id_raises_without_writing(kept, arguments):
     told = kept.run("discussion", *arguments)
     assert told.code == 3
-    assert "Did you mean 'lamp'?" in told.err or "There are no discussions below the scope /team." in told.err
+    assert "Did you mean 'lamp'?" in told.err or "There are no discussions in the scope /team." in told.err
     assert kept.done("discussion", "list").out == "lamp  8 messages\n"
     assert not (kept.folder / "files").exists()
 
@@ -281,6 +295,13 @@ def test_an_edit_of_the_state_document_is_kept_and_merged_with_what_came_since(k
     assert "- It is round." in document
 
 
+def test_line_appended_to_the_state_file_is_the_only_change(kept):
+    text = kept.done("discussion", "state", "lamp").out
+    kept.done("discussion", "state", "lamp", "--edit", "-", stdin=f"{text}- It is round.\n")
+    before, after = text.partition("\n\n<!--")[0], kept.json("discussion", "state", "lamp")["state"]
+    assert after.splitlines() == [*before.splitlines(), "- It is round."]
+
+
 def test_state_edit_without_change_is_reported(kept):
     text = kept.done("discussion", "state", "lamp").out
     assert kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text).out == "Nothing was changed.\n"
@@ -292,7 +313,7 @@ def test_state_edit_without_change_is_reported(kept):
     [
         (b"", 2, "The edited state document is empty."),
         (b"\xff\xfe", 2, "is not UTF-8 text"),
-        (b'- Red.\n\n<!-- treering: {"version": "know:1"} -->\n', 3, "or remove the last line"),
+        (b'- Red.\n\n<!-- treering: {"version": "know:1"} -->\n', 3, "or remove its comment"),
     ],
 )
 def test_invalid_state_edit_raises(kept, data, code, said):

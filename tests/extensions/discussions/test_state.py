@@ -58,7 +58,7 @@ def test_a_line_a_person_wrote_stays_whatever_the_generator_answers(space):
     assert discussion.state() == "# Boat\n- red\n- in Turin\n- insured until 2030\n\n# People\n- Ada"
     answer(script, "# People\n- Ada\n- Ben\n- Cleo\n- Dan")
     go_on(discussion, TALK[2])
-    assert discussion.state() == "# People\n- Ada\n- Ben\n- Cleo\n- Dan\n- insured until 2030"
+    assert discussion.state() == "# People\n- Ada\n- Ben\n- Cleo\n- Dan\n\n# Boat\n- insured until 2030"
 
 
 def test_a_line_a_person_struck_out_stays_out_until_a_person_writes_it_again(space):
@@ -165,11 +165,41 @@ def test_without_a_state_document_in_the_settings_none_is_kept(space):
     [
         ("", "", ["a"], "a"),
         ("# A\n- x\n\n# B\n- y", "# A\n- mine\n# B", ["- mine"], "# A\n- x\n- mine\n\n# B\n- y"),
-        ("# B\n- y", "# A\n- mine", ["- mine"], "# B\n- y\n- mine"),
+        ("# B\n- y", "# A\n- mine\n- too", ["- mine", "- too"], "# B\n- y\n\n# A\n- mine\n- too"),
         ("# B\n- y", "# A\n- mine", ["# A", "- mine"], "# B\n- y\n# A\n- mine"),
         ("- y", "- one\n- two", ["- two", "- one"], "- y\n- one\n- two"),
         ("- y\n  - mine  ", "", ["- mine"], "- y\n  - mine"),
     ],
 )
-def test_a_missing_line_comes_back_under_its_heading_or_at_the_end(text, earlier, written, whole):
+def test_a_missing_line_returns_under_its_heading(text, earlier, written, whole):
     assert with_manual_lines(text, earlier, written=written, struck=()) == whole
+
+
+def test_heading_that_a_person_deleted_does_not_return_with_a_line():
+    earlier = "# A\n- mine"
+    assert with_manual_lines("# B\n- y", earlier, written=["- mine"], struck=["# A"]) == "# B\n- y\n- mine"
+
+
+DELETED = "- Ada: we hire Quill. The price is 4 (was: we hire Oak) [2024-05-01, message 3]"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_deleted"),
+    [
+        ("- Ada: we hire Quill. The price is 4 [2024-05-01, message 3]", True),
+        ("- Ada: we hire Quill. The price is 4 (until then: we hire Ash) [2024-05-01, message 3]", True),
+        ("- Ada: we hire Quill (may have been replaced: Elm it is) [2024-05-01, message 3]", True),
+        ("- Ada: The price is 4 – about: Quill [2024-05-01, message 3]", True),
+        ("- Ada: we hire Quill. The price is 4 (was: we hire Oak) [2024-05-01, message 7]", False),
+        ("- Ada: we hire Elm (was: we hire Quill) [2024-05-01, message 3]", False),
+        ("- Ada: we hire Quill", False),
+    ],
+)
+def test_deleted_statement_stays_deleted_with_other_notes(line, is_deleted):
+    text = f"# A\n- x\n{line}"
+    assert with_manual_lines(text, text, written=(), struck=[DELETED]) == ("# A\n- x" if is_deleted else text)
+
+
+def test_line_that_a_person_wrote_stays_though_a_like_one_was_deleted():
+    mine = DELETED.replace("Oak", "Ash")
+    assert with_manual_lines("# A", f"# A\n{mine}", written=[mine], struck=[DELETED]) == f"# A\n{mine}"

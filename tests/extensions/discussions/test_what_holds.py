@@ -123,7 +123,7 @@ def test_erasing_a_conversation_leaves_only_lines_by_hand_with_other_words(edite
     receipt = space.erase(sources_of(discussion), "asked")
     assert receipt.clean
     assert receipt.edited == (discussion.current_state().id,)
-    assert (receipt.lost_edits, discussion.state()) == (3, "- The boat is insured until spring")
+    assert (receipt.lost_edits, discussion.state()) == (3, "## Facts\n- The boat is insured until spring")
     left = texts_in(space)
     assert not [text for text in left for word in ("Bohr", "0470", "plank", "oar") if word in text]
     assert any("insured" in text for text in left)
@@ -250,6 +250,28 @@ def test_hand_edits_stay_while_facts_change(space):
     assert "- insured until 2030" in state
     assert "friday 11" in state
     assert "Ghent" not in state
+
+
+def test_line_by_hand_stays_below_its_heading(space):
+    discussion = opened(space)
+    tell(discussion, "I prefer Signal messages", "We decided to hire Quill", "We decided to hire Oak perhaps")
+    unsure = "## Unsure\n- ask Petra"
+    discussion.edit_state(f"{discussion.state()}\n\n{unsure}")
+    discussion.edit_state(discussion.state().replace("## Unsure\n", "## Preferences, not sure\n"))
+    tell(discussion, "The boat is in Turin", start=3)
+    assert discussion.state().endswith("## Preferences, not sure\n- ask Petra")
+
+
+def test_deleted_line_stays_deleted_if_the_statement_it_replaced_is_erased(open_space):
+    discussion = opened(open_space(":memory:", channel="user", actor="ada"))
+    tell(discussion, *DENTIST)
+    (line,) = [line for line in discussion.state().splitlines() if "friday 11" in line]
+    assert "(was: dentist on thursday at 3)" in line
+    discussion.edit_state(f"{discussion.state().replace(line, '')}\n- mine")
+    discussion.delete([0], erase=True)
+    assert "friday 11" not in discussion.state()
+    assert "- mine" in discussion.state()
+    assert "thursday" not in str(discussion.state_versions())
 
 
 def test_edit_of_an_older_document_strikes_nothing_new(space):

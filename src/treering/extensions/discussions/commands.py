@@ -30,7 +30,7 @@ else:
     rendering = LazyModule("treering.extensions.discussions.rendering")
 
 Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
-Within = Annotated[str, Option("--within", metavar="SCOPE", help="The scope of the discussions.")]
+Within = Annotated[str, Option("--within", "--scope", metavar="SCOPE", help="The scope of the discussions.")]
 
 
 def add_discussions(app: Typer) -> None:
@@ -40,7 +40,7 @@ def add_discussions(app: Typer) -> None:
 
 
 def list_(access: Access, within: Within = "/") -> None:
-    """List all stored discussions."""
+    """List the stored discussions of a scope."""
     with opened(access) as space:
         report = space.perform(operations.LIST, within)
     answer(access, {"within": within, **dict(report)}, rendering.render_discussions(report, within))

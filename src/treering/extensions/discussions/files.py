@@ -2,7 +2,7 @@
 
 `messages.jsonl`, `chunks.jsonl`, `memories.jsonl` and `summary.jsonl` contain one JSON object per line. Positions are
 accompanied by the SHA-256 of a message: of the message itself, or of the last message that a memory or summary covers.
-`state.md` is the state document; a comment in its last line names the version, so that an edit can be merged.
+`state.md` is the state document; a comment names the version, so that an edit can be merged.
 """
 
 import re
@@ -137,17 +137,17 @@ def read_lines(files: Files, name: str, kind: type[AnyLine], rejected: list[str]
 
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
-    """Return the state document, and the mark in its last line if it is present and valid."""
+    """Return the state document without its marks, and the last mark if it is present and valid.
+
+    A line appended to the file follows the mark.
+    """
     text = files.get(STATE, "").strip()
-    begin = text.find("<!-- treering: {", text.rfind("\n") + 1)
-    comment = _MARK.match(text, begin) if begin >= 0 else None
-    if comment is None:
-        return text, None
+    marks = _MARK.findall(text)
     try:
-        mark = StateMark.model_validate_json(comment[1])
+        mark = StateMark.model_validate_json(marks[-1]) if marks else None
     except ValidationError:
         mark = None
-    return text[: comment.start()].strip(), mark
+    return _MARK.sub("", text).strip(), mark
 
 
 def _lines(lines: Iterable[_FileLine]) -> str:
@@ -227,4 +227,4 @@ def _problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
 
 
-_MARK = re.compile(r"<!-- treering: (\{.*\}) -->\Z")
+_MARK = re.compile(r"^[ \t]*<!-- treering: (\{.*?\}) -->[ \t]*\n?", re.MULTILINE)

@@ -59,6 +59,12 @@ class DiscussionMemory:
         scopes = self._engine.ledger.scopes(home)
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
+    def scopes_below(self, discussion_id: str = "") -> list[str]:
+        """Return the scopes below this one that contain discussions, or one with this id, in order."""
+        parted = (scope.rpartition(f"{home_of(ROOT)}/") for scope in self._engine.ledger.scopes(self._within))
+        parents = {parent or ROOT for parent, _, name in parted if name and discussion_id in ("", name)}
+        return sorted(parents - {self._within})
+
     def person(self, name: str) -> str:
         """Return the statements by and about a person in these discussions, as Markdown; empty if there are none."""
         check_type(name, str, name="name", expected="text")

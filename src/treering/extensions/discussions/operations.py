@@ -3,6 +3,7 @@
 Memories are made by rules, without a model, unless a plan specifies otherwise (`recording`, `updating`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -31,6 +32,7 @@ from treering.verbs.ingest.turns import Message
 from treering.verbs.reading import TimeZoneName, parse_moment, recorded_later
 
 _MAX_IDS_IN_HINT = 20
+_MAX_SCOPES = 10
 
 
 class DiscussionInput(Value):
@@ -105,7 +107,7 @@ class StateOptions(Value):
 class EditInput(DiscussionInput):
     """An edit of the state document."""
 
-    text: str = Field(description="The document; its last line may contain the version it is based on.")
+    text: str = Field(description="The document; a comment in it may contain the version it is based on.")
 
 
 class PositionsInput(DiscussionInput):
@@ -122,10 +124,11 @@ class Listed(Value):
 
 
 class Discussions(Value):
-    """The discussions below a scope."""
+    """The discussions of a scope."""
 
     discussions: tuple[Listed, ...]
     imported: bool = Field(default=False, description="There are none, but conversations were imported from files.")
+    scopes_below: tuple[str, ...] = Field(default=(), description="Scopes below that have discussions of their own.")
 
 
 class RecordReport(Value):
@@ -219,8 +222,16 @@ def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) ->
     discussion, ids = discussions.open(identity), discussions.ids()
     if discussion.id not in ids:
         hint = nearest(discussion.id, ids) if 0 < len(ids) <= _MAX_IDS_IN_HINT else "See `treering discussion list`."
-        raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
+        if scopes := discussions.scopes_below(discussion.id):
+            hint = f"It is in {listed_scopes(scopes)}: give the scope with --within."
+        raise NotFound(f"There is no discussion {discussion.id!r} in the scope {call.scope}.", hint=hint)
     return discussion
+
+
+def listed_scopes(scopes: Sequence[str]) -> str:
+    """Return some of the scopes, and the number of the others."""
+    more = f" and {len(scopes) - _MAX_SCOPES} more scopes" if len(scopes) > _MAX_SCOPES else ""
+    return f"{', '.join(scopes[:_MAX_SCOPES])}{more}"
 
 
 def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
@@ -234,7 +245,7 @@ def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
         call.scope, descend=True, types=("source",), where=Compare("kind", "eq", "conversation"), newest=1
     )
     imported = not listed and any(call.engine.ledger.select(selection))
-    return Discussions(discussions=listed, imported=imported)
+    return Discussions(discussions=listed, imported=imported, scopes_below=tuple(discussions.scopes_below()))
 
 
 def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
@@ -286,10 +297,9 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
 def _all_discussions(call: Call) -> DiscussionMemory:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     if not discussions.ids():
-        raise NotFound(
-            f"There are no discussions below the scope {call.scope}.",
-            hint="Give their scope with --within, or record one first.",
-        )
+        scopes = discussions.scopes_below()
+        hint = f"There are some in {listed_scopes(scopes)}: give one with --within." if scopes else "Record one first."
+        raise NotFound(f"There are no discussions in the scope {call.scope}.", hint=hint)
     return discussions
 
 
@@ -312,7 +322,7 @@ def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
     try:
         version = discussion.edit_state(text, base=mark.version or None, last=mark.last_message)
     except NotFound as error:
-        hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove the last line."
+        hint = f"Edit the output of `treering discussion state {discussion.id}`, or remove its comment."
         raise NotFound(error.message, hint=hint, details=error.details) from error
     after = discussion.state()
     return EditReport(id=discussion.id, changed=after != before, version=version, state=after)

@@ -10,7 +10,7 @@ from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.log.deleting import DeletedMessages
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.making import MakingReport
-from treering.extensions.discussions.operations import Discussions, FoundIn
+from treering.extensions.discussions.operations import Discussions, FoundIn, listed_scopes
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.wilmer import ImportedFile
@@ -28,11 +28,13 @@ _MAX_NOTES = 8
 def render_discussions(report: Discussions, within: str) -> Iterator[IndentedLine]:
     """Show the discussions and their numbers of messages, including deleted ones."""
     if not report.discussions:
-        yield line(f"There are no discussions below the scope {within}.")
+        yield line(f"There are no discussions in the scope {within}.")
     if report.imported:
         yield line("Imported conversations are sources: find them with treering search, or treering show PERSON.")
     for one in report.discussions:
         yield line((one.id, "bold"), f"  {counted_things(one.messages, 'message')}")
+    if report.scopes_below:
+        yield line(f"Scopes below with discussions: {listed_scopes(report.scopes_below)}. List them with --within.")
 
 
 def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:

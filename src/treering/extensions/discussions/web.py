@@ -14,12 +14,13 @@ _FOUND = 20
 
 def list_discussions(view: PageView) -> Rendered:
     """Show the stored discussions, and the results of a search in all of them."""
-    listed = view.perform(discussion.LIST, {}).discussions
+    report = view.perform(discussion.LIST, {})
     question = view.text("q")
-    found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if question and listed else None
+    is_searched = question and report.discussions
+    found = view.perform(discussion.SEARCH, {"query": question}, limit=_FOUND) if is_searched else None
     return Rendered(
         "treering.extensions.discussions:templates/discussions.html",
-        {"listed": listed, **_search_data(found, question), "command": ("treering", "discussion", "list")},
+        {"report": report, **_search_data(found, question), "command": ("treering", "discussion", "list")},
     )
 
 

@@ -64,6 +64,8 @@ _LASTING = frozenset({"home", "job", "birthday"})
 """`From Thursday on` and `I start at Helio on Monday` go on after their day."""
 _ENDS = ".!?…,;:"
 _SORTS: Mapping[Sort, Section] = {"decision": "Decisions", "preference": "Preferences"}
+_NOTE = re.compile(r" (?:– (?:about|in answer to)|\((?:was|until then|may have been replaced|contested by))\b")
+_MESSAGE = re.compile(r"(?:\d{4}-\d\d-\d\d, )?message \d+\]")
 MAX_WEIGHED = 1_500
 """The newest lines, which compete for the budget of a document."""
 _CHANGED = 0.5
@@ -178,6 +180,17 @@ class Line:
         others = [part.contested for part in self.parts if part.contested]
         other = f" (contested by {others[0].author}: {_bare(others[0])})" if others else ""
         return f"- {self.words}{was}{doubt}{other} [{day}{place}]"
+
+
+def without_notes(line: str) -> tuple[str, str]:
+    """Return the statements of a line of the document and its place, without notes such as `(was: …)`.
+
+    Notes change with later messages. The place is empty if the line does not end with a message.
+    """
+    before, _, place = line.rpartition(" [")
+    if not _MESSAGE.fullmatch(place):
+        return line, ""
+    return _NOTE.split(before, maxsplit=1)[0], f" [{place}"
 
 
 def _bare(statement: Statement) -> str:

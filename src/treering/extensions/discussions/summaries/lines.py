@@ -1,7 +1,9 @@
 """Line-based operations on texts: merging edits, and preserving the lines that a person wrote."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from treering.extensions.statements.document import without_notes
 
 
 def merge_lines(base: str, mine: str, theirs: str) -> str:
@@ -26,22 +28,44 @@ def with_manual_lines(
 ) -> str:
     """Return a text with the lines that a person added, and without the lines that a person deleted.
 
-    A missing line returns to its place in the `earlier` text: next to the same lines, else at the end of its section,
-    or at the end if there is no such heading. `appends`: the last line of a section returns behind newer lines.
+    A deleted line stays deleted if its notes or some of its statements have changed since. A missing line returns to
+    its place in the `earlier` text: next to the same lines, else at the end of its section, with the heading if it is
+    missing too. `appends`: the last line of a section returns behind newer lines.
     """
     manual = list(written)
-    gone = set(struck) - set(manual)
-    lines = [line for line in text.splitlines() if line.strip() not in gone]
+    is_struck = _struck_test(set(struck) - set(manual))
+    lines = [line for line in text.splitlines() if line.strip() in manual or not is_struck(line.strip())]
     bare = [line.strip() for line in lines]
     places = _places(earlier)
     missing = set(manual).difference(bare)
     unplaced = (line for line in manual if line not in places)
     for line in dict.fromkeys([*places, *unplaced]):
         if line in missing:
-            at = _index_of(bare, places.get(line, _LinePlace()), appends=appends)
-            lines.insert(at, line)
-            bare.insert(at, line)
+            place = places.get(line, _LinePlace())
+            at = _index_of(bare, place, appends=appends)
+            has_heading = at is not None or not place.heading or _is_heading(line) or is_struck(place.heading)
+            new = [line] if has_heading else ["", place.heading, line]
+            at = len(bare) if at is None else at
+            lines[at:at] = new
+            bare[at:at] = new
     return "\n".join(lines).strip()
+
+
+def _struck_test(struck: Collection[str]) -> Callable[[str], bool]:
+    """Return a function that decides whether a line, or a longer line of the same message, was deleted."""
+    by_place: dict[str, list[str]] = {}
+    for one in struck:
+        text, place = without_notes(one)
+        by_place.setdefault(place, []).append(text)
+
+    def is_struck(line: str) -> bool:
+        text, place = without_notes(line)
+        statements = text.partition(": ")[2]
+        return line in struck or bool(
+            place and statements and any(statements in longer for longer in by_place.get(place, ()))
+        )
+
+    return is_struck
 
 
 def _nonblank_lines(text: str) -> list[str]:
@@ -72,15 +96,15 @@ def _is_heading(line: str) -> bool:
     return line.startswith("#")
 
 
-def _index_of(bare: Sequence[str], place: _LinePlace, *, appends: bool) -> int:
-    """Return the index at which a line belongs in a document."""
+def _index_of(bare: Sequence[str], place: _LinePlace, *, appends: bool) -> int | None:
+    """Return the index at which a line belongs in a document; None if neither its neighbors nor its heading exist."""
     known = {*bare} - {""}
     if place.before in known and (place.after or not appends):
         return bare.index(place.before) + 1
     if place.after in known:
         return bare.index(place.after)
     if place.heading not in known:
-        return len(bare)
+        return None
     start = bare.index(place.heading) + 1
     end = next((at for at in range(start, len(bare)) if _is_heading(bare[at])), len(bare))
     while end > start and not bare[end - 1]:

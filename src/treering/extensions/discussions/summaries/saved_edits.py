@@ -8,6 +8,7 @@ from treering.extensions.discussions.identity import DiscussionRef, ref_of
 from treering.extensions.discussions.log.message_log import MessageLog
 from treering.extensions.discussions.summaries.lines import with_manual_lines
 from treering.extensions.discussions.summaries.versions import Version, Versions, memory_source_of
+from treering.extensions.statements.document import without_notes
 from treering.retrieval.text.analysis import content_words
 from treering.verbs.engine import Engine
 from treering.verbs.lint.erasure import IsMeant, SavedEdits
@@ -23,14 +24,22 @@ def save_edits(engine: Engine, items: Sequence[Object], is_meant: IsMeant | None
         if isinstance(item, Source) and (ref := ref_of(item)):
             by_ref.setdefault(ref, []).append(item)
     for ref, sources in by_ref.items():
+        repeats = _repeating(engine, ref, sources, is_meant)
         erased = _summaries_on(engine, [source.id for source in sources])
         written = Versions(engine, ref, "state_document").all()
+        # A version that a person wrote before any update is based on no message, but may repeat some.
+        erased += [one.id for one in written if one.id not in erased and any(map(repeats, _lines_of(one)))]
         edits = written[-1] if written else None
         is_saved = edits and edits.id in {*erased} - {item.id for item in items}
         if edits and is_saved and (edits.by_hand or edits.struck_by_hand):
-            yield _write_without(engine, ref, edits, erased, _repeating(engine, ref, sources, is_meant))
+            yield _write_without(engine, ref, edits, erased, repeats)
         else:
             yield SavedEdits(tuple(erased))
+
+
+def _lines_of(version: Version) -> Iterator[str]:
+    yield from version.text.splitlines()
+    yield from version.struck_by_hand
 
 
 def _summaries_on(engine: Engine, sources: Collection[str]) -> list[str]:
@@ -55,7 +64,9 @@ def _write_without(
     current = versions.current()
     by_hand = [line for line in edits.by_hand if not repeats(line)]
     lost = [line for line in edits.by_hand if line not in by_hand]
-    struck = [line for line in edits.struck_by_hand if not repeats(line)]
+    # A line that repeats the message only in its notes is stored without them.
+    shortened = ("".join(without_notes(line)) if repeats(line) else line for line in edits.struck_by_hand)
+    struck = [line for line in shortened if not repeats(line)]
     if not (by_hand or current):
         return SavedEdits(tuple(erased), lost=len(lost))
     # The headings are the places of the lines.
