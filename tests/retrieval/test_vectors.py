@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
-from treering.retrieval.index.tables import MAX_KEY, VectorTable
+from treering.retrieval.index.tables import MAX_KEY, VectorTable, nth_largest
 
 DIMENSION = 70  # not a multiple of 64, so that the padding of sign bits is exercised
 TOLERANCE = 1e-4
@@ -215,3 +215,20 @@ def test_a_hundred_thousand_vectors_fit_into_120_megabytes():
     bytes_per_row = tracemalloc.get_traced_memory()[0] / 2_000
     tracemalloc.stop()
     assert bytes_per_row * 100_000 < 120e6
+
+
+@pytest.mark.parametrize("n", [1, 200, 20_000, 59_999, 60_000])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).random(60_000),
+        np.arange(60_000),
+        np.arange(60_000)[::-1],
+        np.zeros(60_000),
+        np.arange(60_000) % 14,  # the sample contains only some of the values
+        np.where(np.arange(60_000) < 150, 7, 1).astype(np.uint16),
+    ],
+    ids=["random", "ascending", "descending", "equal", "periodic", "few"],
+)
+def test_nth_largest_is_exact_in_any_order_of_values(values, n):
+    assert nth_largest(values, n) == np.sort(values)[-n]

@@ -39,13 +39,32 @@ _SCALE = np.float32(32_000)
 _LENGTH_SLACK = 0.01
 _COSINE_SLACK = np.float32(1e-5)
 _BLOCK = 512  # rows converted at a time: 0.8 MB at 384 dimensions, which fits into the cache
-_SIGNS_BLOCK = 16_384
+_SIGNS_BLOCK = 65_536
+_SAMPLE = 4_096  # values
+_MIN_VALUES = 8 * _SAMPLE  # to be estimated from a sample
+_DEVIATIONS = 4  # of a sample's rank, so that the estimate is nearly never too high
 
 
 def distinct(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """Return the distinct values in ascending order. Unlike `np.unique`, it does not import masked arrays."""
     ordered = np.sort(values)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def nth_largest(values: npt.NDArray[Scalar], n: int) -> Scalar:
+    """Return the `n`-th largest value.
+
+    Of many values, only those above an estimate from a sample are compared: four to twenty times as fast.
+    """
+    if len(values) >= _MIN_VALUES:
+        sample = values[:: len(values) // _SAMPLE]
+        expected = n * len(sample) / len(values)
+        rank = int(expected + _DEVIATIONS * (1 + expected**0.5))
+        if rank < len(sample) // 2:
+            upper = values[values >= np.partition(sample, -rank)[-rank]]
+            values = upper if len(upper) >= n else values
+    nth: Scalar = np.partition(values, -n)[-n]
+    return nth
 
 
 def stored_form(vectors: Floats) -> Stored:
@@ -283,30 +302,30 @@ class VectorTable:
         return in_order
 
     def _promising(self, query: npt.NDArray[np.float32], rows: Rows | None, limit: int) -> Rows:
-        """Return the rows (of `None`: all) whose signs disagree least with the query, including ties."""
-        disagreements = self._disagreements(query)
+        """Return the rows (of `None`: all) whose signs agree most with the query, including ties."""
+        agreements = self._agreements(query)
         if rows is not None:
-            disagreements = disagreements[rows]
-        wanted = min(max(self._rescored, 2 * limit, len(disagreements) // RESCORED_DIVISOR), len(disagreements))
-        chosen: Rows = np.flatnonzero(disagreements <= np.partition(disagreements, wanted - 1)[wanted - 1])
+            agreements = agreements[rows]
+        wanted = min(max(self._rescored, 2 * limit, len(agreements) // RESCORED_DIVISOR), len(agreements))
+        chosen: Rows = np.flatnonzero(agreements >= nth_largest(agreements, wanted))
         return chosen if rows is None else rows[chosen]
 
-    def _disagreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-        """Return, by row, the sum of the magnitudes of the query's components with another sign than the row has.
+    def _agreements(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+        """Return, by row, the sum of the magnitudes of the query's components with the same sign as the row's.
 
         Magnitudes are whole numbers, added up bit by bit from the highest. The sum of 9,000 components fits.
         """
-        wanted, magnitudes = _sign_bits(query[np.newaxis]), np.abs(query)
+        opposite, magnitudes = ~_sign_bits(query[np.newaxis]), np.abs(query)
         largest = float(magnitudes.max()) or 1.0
         levels = np.rint(magnitudes * ((2**_MAGNITUDE_BITS - 1) / largest)).astype(np.int16)
         bits = [_sign_bits(levels[np.newaxis] & 2**bit) for bit in reversed(range(_MAGNITUDE_BITS))]
         sums = np.zeros(self._count, np.uint16)
         for block in _blocks(self._count, _SIGNS_BLOCK):
             check_interrupt()
-            differing, of_block = self._signs[:, block] ^ wanted, sums[block]
+            same, of_block = self._signs[:, block] ^ opposite, sums[block]
             for bit in bits:
                 of_block *= 2
-                of_block += np.sum(np.bitwise_count(differing & bit), axis=0, dtype=np.uint16)
+                of_block += np.sum(np.bitwise_count(same & bit), axis=0, dtype=np.uint16)
         return sums
 
     def _rough_cosines(self, query: npt.NDArray[np.float32], rows: Rows) -> npt.NDArray[np.float32]:
@@ -335,8 +354,7 @@ def _at_least_nth(rows: Rows, cosines: npt.NDArray[np.float32], limit: int) -> R
     """Return the rows that may be among the `limit` best by exact cosines."""
     if len(rows) <= limit:
         return rows
-    nth = np.partition(cosines, len(rows) - limit)[len(rows) - limit]
-    near: npt.NDArray[np.bool_] = cosines >= nth - _COSINE_SLACK
+    near: npt.NDArray[np.bool_] = cosines >= nth_largest(cosines, limit) - _COSINE_SLACK
     return rows[near]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treering.retrieval.index.tables import MAX_KEY, Keys, PackedTable, distinct, unfit
+from treering.retrieval.index.tables import MAX_KEY, Keys, PackedTable, distinct, nth_largest, unfit
 
 Scores = npt.NDArray[np.float64]
 
@@ -309,6 +309,6 @@ def best(scores: Scores, limit: int, *, among: npt.NDArray[np.int32] | Keys | No
     keys = np.flatnonzero(scores > 0) if among is None else among[scores[among] > 0].astype(np.int64, copy=False)
     if len(keys) > limit:
         values = scores[keys]
-        keys = keys[values >= np.partition(values, len(keys) - limit)[len(keys) - limit]]
+        keys = keys[values >= nth_largest(values, limit)]
     order = np.lexsort((keys, -scores[keys]))[:limit]
     return keys[order], scores[keys[order]]
