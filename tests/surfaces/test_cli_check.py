@@ -375,7 +375,7 @@ def test_a_page_that_was_written_on_the_branch_rots_when_the_branch_changes_what
     found = {one["path"]: one["reason"] for one in findings(shop) if one["rule"] == "rotten-page"}
     assert found["wiki/modules/acme-sessions.md"].endswith("which is deleted.")
     assert found["wiki/modules/acme-fetch.md"].endswith("has changed since it was cited.")
-    assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py#L1-L2")
+    assert found["wiki/modules/acme-retry.md"].startswith("It cites src/acme/retry.py:1-2")
 
 
 # Which change, and when it fails.
@@ -533,7 +533,7 @@ def test_annotations_of_github_are_at_the_lines_and_nothing_in_them_is_a_command
     assert told.out.splitlines() == [
         "::error file=docs/decisions/0003-a%2Cb.md,line=11,"
         "title=stale-decision%3A Use x @all::"
-        "docs/decisions/0003-a,b.md#L5-L11 no longer contains 'Yes, 100%25: all of it.'."
+        "docs/decisions/0003-a,b.md:5-11 no longer contains 'Yes, 100%25: all of it.'."
         "%0AFix: $EDITOR +11 docs/decisions/0003-a,b.md",
         "::warning file=docs/usage.md,line=5,title=stale-document%3A docs/usage.md::"
         "It mentions 'fetch_quote', "

@@ -98,6 +98,8 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
         "only mentioned": only_mentions(new, old),
+        # A deadline, and a plan for what is due.
+        "only planned": not is_told and new.force == "planned" and old.attributes and not have_same_attribute(new, old),
         "own day": not is_told and kinds == ["date"] and has_own_thing(new, old),  # a trip and a birthday
     }
     return [name for name, holds in found.items() if holds]
