@@ -45,6 +45,8 @@ _ENTRIES: Mapping[str, int] = {
     "finished task": 2,
 }
 _WRONG = ("decision of another branch", "candidate", "superseded decision", "task of another branch", "finished task")
+_MARKED = ("Stale", "Stated")
+"""Sections whose lines state that an entry is not current, or not confirmed."""
 _BRANCH_COMMITS = 10
 _COMMITS_READ = 400
 _MIN_CHARS, _MAX_CHARS = 25, 110
@@ -93,7 +95,7 @@ def _rows(repository: str, clone: Path, folder: Path, note: str) -> Iterator[Row
         section.name: [memory.kind_of(entry.id) for entry in section.entries if entry.id in printed]
         for section in report.sections
     }
-    current = [kind for name, kinds in shown.items() if name != "Stale" for kind in kinds]
+    current = [kind for name, kinds in shown.items() if name not in _MARKED for kind in kinds]
     rules = sum(identity in printed for identity in memory.ids["rule"])
     yield Figure(f"{repository}: brief, rules for all files", _share(rules, 6), "%", at_least(100), note)
     wrong = sum(kind in (*_WRONG, "stale decision") for kind in current)

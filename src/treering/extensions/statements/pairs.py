@@ -98,7 +98,7 @@ def objections(new: Statement, old: Statement) -> list[str]:
         "another event": not is_told and "name" in kinds and len(kinds) > 1,
         "something else": not announces_change(new) and says_something_else(new, old),
         "only mentioned": only_mentions(new, old),
-        # A deadline, and a plan for what is due.
+        # A deadline, and a plan to meet it.
         "only planned": not is_told and new.force == "planned" and old.attributes and not have_same_attribute(new, old),
         "own day": not is_told and kinds == ["date"] and has_own_thing(new, old),  # a trip and a birthday
     }

@@ -126,10 +126,10 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         _section("Rules", rules, reasons, most=TUNING.brief.rules),
         _section("Preferred", preferences, reasons),
         _section("Decided", decisions, {**_places(call, decisions[:most]), **reasons}),
-        _stated(call.engine.ledger, to_confirm, held, altered),
         _contested(call, groups, altered),
         _section("Open", work, _states_of(call, work[:most], waiting)),
         _section("Stale", stale, reasons),
+        _stated(call.engine.ledger, to_confirm, held, altered),
     ]
     talk = last_conversation(whole(call.engine.ledger), call.scope, as_of=moment, altered=altered)
     writing = _Writing(

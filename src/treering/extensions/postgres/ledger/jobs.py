@@ -73,7 +73,7 @@ DELETE FROM leases WHERE space = %(space)s AND name IN (
   SELECT name FROM leases WHERE space = %(space)s AND renewed + least(seconds, %(longest)s) <= %(now)s
   FOR UPDATE SKIP LOCKED)
 """
-"""Removes the leases that are over, whose names contain scopes. Waits for nobody, so that it cannot deadlock."""
+"""Remove expired leases, whose names contain scopes. It skips locked rows, so that it cannot deadlock."""
 
 _CLEAR = (
     "DELETE FROM leases WHERE space = %(space)s AND name = %(name)s RETURNING name, owner, process, renewed, seconds"
