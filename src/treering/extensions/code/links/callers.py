@@ -6,7 +6,7 @@ from itertools import islice
 from treering.core.characters import label
 from treering.core.counting import listed_up_to
 from treering.core.evidence import Lines
-from treering.extensions.code.links.neighbours import run_code_searches
+from treering.extensions.code.links.neighbours import run_code_searches, users_here
 from treering.extensions.code.links.places import place_of
 from treering.extensions.code.links.users import CodeSubject, CodeUser, users_of
 from treering.ports.passages import Reach
@@ -33,7 +33,7 @@ def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mappin
         return {}
     near = Reach(reach.scope, descend=reach.descend)
     searches = [users_of(subject, near, thorough=False) for subject in places.values()]
-    results: list[list[CodeUser]] = run_code_searches(call, searches)
+    results = users_here(call, run_code_searches(call, searches))
     return {place: _lines(subject, users) for (place, subject), users in zip(places.items(), results, strict=True)}
 
 
