@@ -75,7 +75,7 @@ def _listed(word: str, names: Sequence[str]) -> list[str]:
 
 def _place(path: str, users: Sequence[CodeUser]) -> str:
     """Return a file with the lines of its users and the definitions that contain them."""
-    headings = dict.fromkeys(name for user in users for name in names_in_heading(user.place.head.heading, path))
+    names = dict.fromkeys(name for user in users for name in user.definitions)
     lines = ", ".join(f"L{line}" for line in sorted({line for user in users for line in user.lines})[:_MAX_LINES])
     at = f"{path}#{lines}" if lines else path
-    return label(f"{', '.join(islice(headings, _MAX_NAMED))} ({at})" if headings else at)
+    return label(f"{', '.join(islice(names, _MAX_NAMED))} ({at})" if names else at)
