@@ -80,25 +80,22 @@ def subject_of(start: CodeStart) -> CodeSubject | None:
 def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[str]) -> list[CodeNeighbour]:
     subjects = list(filter(None, map(subject_of, starts)))
     searches = [users_of(subject, reach, thorough=len(subjects) <= _MAX_THOROUGH) for subject in subjects]
-    results = users_here(call, run_code_searches(call, searches))
+    results: list[list[CodeUser]] = run_code_searches(call, searches)
     grouped: dict[tuple[CodeRelation, str, str], list[CodeUser]] = {}
     for user in (user for users in results for user in users if user.place.head.object_id not in inside):
         relation: CodeRelation = "tests" if user.place.is_test else user.how
         # The imports of one file are one link, and so are its tests.
         symbol = user.place.head.heading if relation in ("calls", "uses") else ""
         grouped.setdefault((relation, user.place.head.object_id, symbol), []).append(user)
-    return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
+    return [_of_user(relation, users_here(call, users)) for (relation, _, _), users in grouped.items()]
 
 
-def users_here(call: Call, results: Sequence[Sequence[CodeUser]]) -> list[list[CodeUser]]:
-    """Return the users that several searches found, with their lines in the caller's work tree."""
+def users_here(call: Call, users: Sequence[CodeUser]) -> Sequence[CodeUser]:
+    """Return users with the lines that they have in the caller's work tree."""
     tree = call.tree
     if tree is None:
-        return [list(users) for users in results]
-    return [
-        [replace(user, segment=tree.segment_here(user.place.head.origin, user.segment)) for user in users]
-        for users in results
-    ]
+        return users
+    return [replace(user, segment=tree.segment_here(user.place.head.origin, user.segment)) for user in users]
 
 
 def run_code_searches(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
