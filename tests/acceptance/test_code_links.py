@@ -349,6 +349,30 @@ def test_context_names_only_the_definitions_that_contain_the_use(space, project)
     assert '"pay (till.py#L11)"' in line
 
 
+PAY_VUE = """\
+<template>
+  <button @click="pay">{{ label }}</button>
+</template>
+
+<script setup lang="ts">
+import { total } from './cart'
+
+function pay() {
+  return total([1])
+}
+</script>
+"""
+
+
+def test_scripts_of_vue_components_are_callers(space, project):
+    cart = "export function total(items: number[]) {\n  return items.length\n}\n"
+    write(project, {"src/cart.ts": cart, "src/Pay.vue": PAY_VUE})
+    ingest(space, project)
+    assert "called by (total) pay at src/Pay.vue#L9-L9" in told(space, "src/cart.ts::total")
+    hit = space.query("search", input={"text": "button click label"}).hits[0]
+    assert '<button @click="pay">' in hit.text
+
+
 PY_STORE = "{imported}class {name}{bases}:\n    def load_all(self):\n        return []\n"
 TS_STORE = "{imported}export class {name}{bases} {{\n  loadAll(): string[] {{\n    return []\n  }}\n}}\n"
 PY_USE = "from {module} import {name}\n\n\ndef of_{name}(it: {name}):\n    return it.load_all()\n"
