@@ -314,6 +314,65 @@ def test_a_context_without_code_says_nothing_of_what_may_break_and_asks_nothing_
     assert "May break" not in report.text
 
 
+GO_JOIN = 'package paths\n\nimport "path"\n\nfunc SmartJoin(a, b string) string {\n\treturn path.Join(a, b)\n}\n'
+GO_USE = """\
+package {name}
+
+import "example.com/acme/paths"
+
+func Open{name}() string {{
+	return paths.SmartJoin("a", "b")
+}}
+"""
+
+
+def test_context_names_users_in_other_packages_of_go(space, project):
+    users = {f"{name}/open.go": GO_USE.format(name=name) for name in ("disk", "net")}
+    write(project, {"go.mod": "module example.com/acme\n\ngo 1.22\n", "paths/join.go": GO_JOIN, **users})
+    ingest(space, project)
+    pack = space.query("context", input={"task": "rename SmartJoin to JoinUnlessAbs"}).pack
+    (line,) = [line for line in pack.may_break if line.startswith('"SmartJoin (paths/join.go)"')]
+    assert '"Opendisk (disk/open.go#L6)"' in line
+    assert '"Opennet (net/open.go#L6)"' in line
+
+
+def test_context_names_only_the_definitions_that_contain_the_use(space, project):
+    cart = "def total(items):\n    return sum(items)\n"
+    till = (
+        "from cart import total\n\nRATE = 2\n\n\ndef greet(name):\n    return name\n\n\n"
+        "def pay(items):\n    return total(items)\n"
+    )
+    write(project, {"cart.py": cart, "till.py": till})
+    ingest(space, project)
+    pack = space.query("context", input={"task": "change how total adds the items"}).pack
+    (line,) = [line for line in pack.may_break if line.startswith('"total (cart.py)"')]
+    assert '"pay (till.py#L11)"' in line
+
+
+PAY_VUE = """\
+<template>
+  <button @click="pay">{{ label }}</button>
+</template>
+
+<script setup lang="ts">
+import { total } from './cart'
+
+function pay() {
+  return total([1])
+}
+</script>
+"""
+
+
+def test_scripts_of_vue_components_are_callers(space, project):
+    cart = "export function total(items: number[]) {\n  return items.length\n}\n"
+    write(project, {"src/cart.ts": cart, "src/Pay.vue": PAY_VUE})
+    ingest(space, project)
+    assert "called by (total) pay at src/Pay.vue#L9-L9" in told(space, "src/cart.ts::total")
+    hit = space.query("search", input={"text": "button click label"}).hits[0]
+    assert '<button @click="pay">' in hit.text
+
+
 PY_STORE = "{imported}class {name}{bases}:\n    def load_all(self):\n        return []\n"
 TS_STORE = "{imported}export class {name}{bases} {{\n  loadAll(): string[] {{\n    return []\n  }}\n}}\n"
 PY_USE = "from {module} import {name}\n\n\ndef of_{name}(it: {name}):\n    return it.load_all()\n"

@@ -356,15 +356,21 @@ def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     return matched
 
 
-def find_lines(quote: str, text: str) -> tuple[int, int] | None:
-    """Find whole lines of `quote` word for word in `text`; return their 1-based first and last line."""
+def find_lines(quote: str, text: str, *, near: int = 1) -> tuple[int, int] | None:
+    """Find whole lines of `quote` word for word in `text`; return their 1-based first and last line.
+
+    If it occurs several times, return the lines nearest to the line `near`.
+    """
     wanted, lines = quote.splitlines(), text.splitlines()
     if not wanted:
         return None
-    for start in range(len(lines) - len(wanted) + 1):
-        if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted:
-            return start + 1, start + len(wanted)
-    return None
+    starts = (
+        start + 1
+        for start in range(len(lines) - len(wanted) + 1)
+        if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted
+    )
+    start = min(starts, key=lambda one: abs(one - near), default=None)
+    return (start, start + len(wanted) - 1) if start else None
 
 
 @dataclass(frozen=True, slots=True)

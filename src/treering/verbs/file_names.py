@@ -50,6 +50,12 @@ def read_sources(call: Call, ids: Iterable[str]) -> Sequence[Source]:
     return [item for item in items if isinstance(item, Source)]
 
 
+def sources_here(call: Call, ids: Iterable[str]) -> Sequence[Source]:
+    """Return the sources among objects with these ids, with the lines that they have in the caller's work tree."""
+    sources = read_sources(call, ids)
+    return [call.tree.source_here(one) for one in sources] if call.tree else sources
+
+
 def _is_called(head: PassageHead, text: str) -> bool:
     """Return whether a source has a name, or a path that ends so."""
     return text in (head.title, head.origin) or head.origin.endswith((f"/{text}", f"#{text}"))

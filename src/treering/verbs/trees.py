@@ -75,6 +75,35 @@ class AskedTree:
     """The commit that the work tree is compared with to find renamed files."""
     _lying: dict[str, LyingFile | None] = field(default_factory=dict)
     _moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+
+    def segment_here(self, origin: str, segment: Segment, fingerprint: str = "") -> Segment:
+        """Return a segment with the lines that its text has in the work tree, then without a commit.
+
+        It is unchanged if the file does not contain its text, or has it at the same lines. If the `fingerprint` of its
+        source is given, files that have not changed are not searched.
+        """
+        place = segment.locator
+        if self.here is None or not isinstance(place, Lines) or not self.view.has(origin):
+            return segment
+        path = self.view.path(origin)
+        lying = self._file(path)
+        contents = self.view.contents(origin, fingerprint) if fingerprint else None
+        if lying is None or lying.data is None or (contents and is_blob(contents, lying.contents)):
+            return segment
+        # Secrets are rare, and to look for them takes most of the time.
+        lines = find_lines(segment.excerpt, _decoded(lying.data), near=place.start) or find_lines(
+            segment.excerpt, self._text(path, lying), near=place.start
+        )
+        if lines is None or lines[0] == place.start:
+            return segment
+        here = place.model_copy(update={"start": lines[0], "end": lines[1], "commit": None})
+        return segment.model_copy(update={"locator": here})
+
+    def source_here(self, source: Source) -> Source:
+        """Return a file with the lines that its segments have in the work tree, as `segment_here`."""
+        segments = tuple(self.segment_here(source.origin, one, source.fingerprint) for one in source.segments)
+        return source if segments == source.segments else source.model_copy(update={"segments": segments})
 
     def note_of_passage(self, head: Head, segment: Segment | None) -> str:
         """Return how a passage changed in the work tree since it was read; empty if it did not."""
@@ -180,7 +209,7 @@ class AskedTree:
     def _lost(self, head: Head, segment: Segment, quote: str) -> str:
         """Return the note of lines that the tree lost: their replacement if they were edited and the file is here."""
         path, lying = self._current_file(head)
-        text = text_of(lying.data) if lying and lying.data is not None else ""
+        text = self._text(path, lying) if lying else ""
         return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
 
     def _current_file(self, head: Head) -> tuple[str, LyingFile | None]:
@@ -203,7 +232,7 @@ class AskedTree:
         if contents and is_blob(contents, lying.contents):
             return ""
         if isinstance(segment.locator, Lines):
-            text = text_of(lying.data)
+            text = self._text(path, lying)
             if find_lines(quote, text) or self._is_only_older(path, lying):
                 return ""
             return f"{CHANGED}{fate_of_lines(path, segment.excerpt, quote, text)}"
@@ -225,6 +254,11 @@ class AskedTree:
         if self.here and self.lookup and self.read_at and self.read_at not in self._moved:
             self._moved[self.read_at] = self.lookup.moved(self.here, since=self.read_at)
         return self._moved.get(self.read_at, {})
+
+    def _text(self, path: str, lying: LyingFile) -> str:
+        if path not in self._texts:
+            self._texts[path] = text_of(lying.data or b"")
+        return self._texts[path]
 
     def _file(self, path: str) -> LyingFile | None:
         if path not in self._lying and self.here and self.lookup and len(self._lying) < MAX_COMPARED:
@@ -296,6 +330,18 @@ def in_tree(engine: Engine, scope: str, *, at: str = "") -> Engine:
     if tree is None:
         return engine
     return replace(engine, ledger=ReadingLedger(engine.ledger, scope=ROOT, descend=True, tree=tree.view))
+
+
+def hits_here(tree: AskedTree | None, hits: "Sequence[Hit]") -> "tuple[Hit, ...]":
+    """Return hits with the lines that their passages have in the work tree, as `AskedTree.segment_here`."""
+    if tree is None:
+        return tuple(hits)
+    return tuple(_hit_here(tree, hit, hit.segment) if hit.segment else hit for hit in hits)
+
+
+def _hit_here(tree: AskedTree, hit: "Hit", segment: Segment) -> "Hit":
+    here = tree.segment_here(hit.state.origin, segment, hit.state.fingerprint)
+    return hit if here is segment else replace(hit, segment=here, locator=here.locator)
 
 
 def notes_of(tree: AskedTree | None, ledger: Ledger, hits: "Sequence[Hit]") -> Mapping[int, str]:
@@ -438,7 +484,11 @@ def _notes_of_replaced(tree: AskedTree, ledger: Ledger, links: Mapping[str, Sequ
 
 def text_of(data: bytes) -> str:
     """Return the text of a file as readings store it: without secrets."""
-    return redact(data.decode("utf-8", "replace").replace("\r\n", "\n")).text
+    return redact(_decoded(data)).text
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def is_elsewhere(note: str) -> bool:

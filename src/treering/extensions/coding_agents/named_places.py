@@ -16,7 +16,7 @@ from treering.retrieval.search.file_ranking import path_of
 from treering.retrieval.search.import_lines import is_comment
 from treering.retrieval.text.analysis import index_text, telling_terms
 from treering.verbs.envelope import Call
-from treering.verbs.file_names import read_sources
+from treering.verbs.file_names import sources_here
 
 _REACH = Reach(ROOT)
 _MAX_MENTIONS = 60
@@ -139,7 +139,7 @@ def definitions_of(call: Call, text: str) -> list[NamedPlace]:
     read = {
         name: ids for name, ids in files.items() if len(ids) <= (_MAX_CONTAINING if "." in name else _MAX_SAME_NAME)
     }
-    sources = {one.id: one for one in read_sources(call, (one for ids in read.values() for one in ids))}
+    sources = {one.id: one for one in sources_here(call, (one for ids in read.values() for one in ids))}
     terms = frozenset(telling_terms(text))
 
     def place_in(source: Source, name: str) -> NamedPlace | None:
@@ -237,7 +237,7 @@ def _files(call: Call, mentions: Iterable[Mention]) -> Mapping[Mention, Sequence
         path = path_of(read.heads[key])
         paths.setdefault(path.rpartition("/")[2], {})[read.heads[key].object_id] = path
     meant = {mention: _meant(mention, paths.get(name, {})) for name, those in by_name.items() for mention in those}
-    sources = {one.id: one for one in read_sources(call, (one for those in meant.values() for one in those))}
+    sources = {one.id: one for one in sources_here(call, (one for those in meant.values() for one in those))}
     files = {mention: [sources[one] for one in those if one in sources] for mention, those in meant.items()}
     return {mention: _best(mention, _in_repository(call, those)) for mention, those in files.items()}
 

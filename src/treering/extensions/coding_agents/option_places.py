@@ -13,7 +13,7 @@ from treering.ports.search import TextRequest
 from treering.retrieval.index.code_places import CODE
 from treering.retrieval.text.analysis import telling_terms
 from treering.verbs.envelope import Call
-from treering.verbs.file_names import read_sources
+from treering.verbs.file_names import sources_here
 
 _REACH = Reach(ROOT)
 _MAX_PASSAGES = 200
@@ -92,7 +92,7 @@ def option_places(call: Call, prompt: str) -> list[NamedPlace]:
     if not best or not wanted.isdisjoint(files[best].names):
         return []
     line = files[best].line
-    sources = read_sources(call, [best])
+    sources = sources_here(call, [best])
     places = (place_at_line(one, line) if line else whole_file(one) for one in sources)
     return [place for place in places if place]
 
@@ -107,5 +107,7 @@ def _passages(call: Call) -> Iterator[tuple[PassageHead, Segment, int]]:
     segments = call.engine.ledger.segments([(head.object_id, head.part) for head in code])
     for head in code:
         segment = segments.get((head.object_id, head.part))
+        if segment and call.tree:
+            segment = call.tree.segment_here(head.origin, segment)
         if segment and isinstance(segment.locator, Lines):
             yield head, segment, segment.locator.start

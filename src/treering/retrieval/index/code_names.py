@@ -100,7 +100,7 @@ CODE_FAMILIES = tuple(dict.fromkeys(_FAMILIES.values()))
 
 _ENDINGS = {
     "py": "py pyi pyw",
-    "js": "js jsx mjs cjs ts mts cts tsx",
+    "js": "js jsx mjs cjs ts mts cts tsx vue",
     "go": "go",
     "rs": "rs",
     "java": "java",

@@ -59,7 +59,7 @@ from treering.verbs.reading import (
     zone_of,
 )
 from treering.verbs.shown_hits import Explanations, Replaced, ShownHit, ShownPassage, show
-from treering.verbs.trees import REPLACED, notes_of
+from treering.verbs.trees import REPLACED, hits_here, notes_of
 
 _FRAME_TOKENS = 60
 """Tokens of ids, place and score around the text of a hit."""
@@ -205,7 +205,7 @@ def _find(call: Call, text: str, options: HitOptions, question: Question, reach:
     judgement = Judgement.of(words, question, replace(found, hits=ordered))
     moved, replaced_here, unread = current_first(call, ordered, question, reach, limit=limit)
     replaced = replaced_here | replaced
-    hits = without_declarations(moved, found, replaced)
+    hits = hits_here(call.tree, without_declarations(moved, found, replaced))
     notes = notes_of(call.tree, engine.ledger, hits)
     if not reach.withdrawn:
         current = tuple(hit for hit in hits if not notes.get(hit.head.key, "").startswith(REPLACED))

@@ -28,6 +28,7 @@ from treering.retrieval.tuning import TUNING
 from treering.verbs.envelope import Call
 from treering.verbs.query.attached import attached_to, named_objects
 from treering.verbs.reading import note_recalled
+from treering.verbs.trees import hits_here
 
 _WITHDRAWN = ("stale", "superseded")
 
@@ -70,6 +71,7 @@ def search_for_task(
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
+    sources = replace(sources, hits=hits_here(call.tree, sources.hits), further=hits_here(call.tree, sources.further))
     note_recalled(call.engine, (*sources.hits, *beliefs.hits))
     expired = [
         Withdrawn(item.id, title_of(item), "over")
@@ -93,7 +95,7 @@ def search_for_task(
         histories=tuple(histories),
         altered={**sources.altered, **beliefs.altered, **altered},
         judgement=Judgement.of(known, question, sources, beliefs, answered=bool(is_named)),
-        definitions=tuple(definitions),
+        definitions=hits_here(call.tree, definitions),
     )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from treering.core.characters import label
 from treering.core.counting import listed_up_to
 from treering.core.evidence import Lines
-from treering.extensions.code.links.neighbours import run_code_searches
+from treering.extensions.code.links.neighbours import run_code_searches, users_here
 from treering.extensions.code.links.places import place_of
 from treering.extensions.code.links.users import CodeSubject, CodeUser, users_of
 from treering.ports.passages import Reach
@@ -34,7 +34,9 @@ def lines_about_callers(call: Call, hits: Sequence[Hit], reach: Reach) -> Mappin
     near = Reach(reach.scope, descend=reach.descend)
     searches = [users_of(subject, near, thorough=False) for subject in places.values()]
     results: list[list[CodeUser]] = run_code_searches(call, searches)
-    return {place: _lines(subject, users) for (place, subject), users in zip(places.items(), results, strict=True)}
+    return {
+        place: _lines(call, subject, users) for (place, subject), users in zip(places.items(), results, strict=True)
+    }
 
 
 def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubject]]:
@@ -51,20 +53,22 @@ def _subjects(hits: Iterable[Hit]) -> Iterator[tuple[tuple[str, str], CodeSubjec
             yield (hit.head.object_id, hit.head.part), subject
 
 
-def _lines(subject: CodeSubject, users: Sequence[CodeUser]) -> tuple[str, ...]:
+def _lines(call: Call, subject: CodeSubject, users: Sequence[CodeUser]) -> tuple[str, ...]:
     """Return a line about the users of each name of a subject, for names with users."""
     sure = [user for user in users if user.sure]
     by_name = {name: [user for user in sure if user.name in (name, "*")] for name in subject.names}
-    return tuple(line for name, used in by_name.items() if (line := _line(f"{name} ({subject.file.path})", used)))
+    named = {f"{name} ({subject.file.path})": used for name, used in by_name.items()}
+    return tuple(line for name, used in named.items() if (line := _line(call, name, used)))
 
 
-def _line(name: str, users: Sequence[CodeUser]) -> str:
+def _line(call: Call, name: str, users: Sequence[CodeUser]) -> str:
     used = [user for user in users if user.how != "imports"] or users
     tests = list(dict.fromkeys(label(user.place.file.path) for user in used if user.place.is_test))
     files: dict[str, list[CodeUser]] = {}
     for user in (user for user in used if not user.place.is_test):
         files.setdefault(user.place.file.path, []).append(user)
-    code = [_place(path, users) for path, users in files.items()]
+    shown = [_place(path, users_here(call, here)) for path, here in islice(files.items(), _MAX_NAMED)]
+    code = [*shown, *islice(files, len(shown), None)]  # only shown files are compared with those on disk
     parts = [*_listed("used by", code), *_listed("tested by", tests)]
     return f"{label(name)}: {'; '.join(parts)}" if parts else ""
 
@@ -75,7 +79,7 @@ def _listed(word: str, names: Sequence[str]) -> list[str]:
 
 def _place(path: str, users: Sequence[CodeUser]) -> str:
     """Return a file with the lines of its users and the definitions that contain them."""
-    headings = dict.fromkeys(name for user in users for name in names_in_heading(user.place.head.heading, path))
+    names = dict.fromkeys(name for user in users for name in user.definitions)
     lines = ", ".join(f"L{line}" for line in sorted({line for user in users for line in user.lines})[:_MAX_LINES])
     at = f"{path}#{lines}" if lines else path
-    return label(f"{', '.join(islice(headings, _MAX_NAMED))} ({at})" if headings else at)
+    return label(f"{', '.join(islice(names, _MAX_NAMED))} ({at})" if names else at)

@@ -1,6 +1,6 @@
 """Links of code for `related`: importers, callers, users and tests of a file or symbol; its imports and calls."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -87,7 +87,15 @@ def _users(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[st
         # The imports of one file are one link, and so are its tests.
         symbol = user.place.head.heading if relation in ("calls", "uses") else ""
         grouped.setdefault((relation, user.place.head.object_id, symbol), []).append(user)
-    return [_of_user(relation, users) for (relation, _, _), users in grouped.items()]
+    return [_of_user(relation, users_here(call, users)) for (relation, _, _), users in grouped.items()]
+
+
+def users_here(call: Call, users: Sequence[CodeUser]) -> Sequence[CodeUser]:
+    """Return users with the lines that they have in the caller's work tree."""
+    tree = call.tree
+    if tree is None:
+        return users
+    return [replace(user, segment=tree.segment_here(user.place.head.origin, user.segment)) for user in users]
 
 
 def run_code_searches(call: Call, searches: Sequence[Steps[Any]]) -> list[Any]:
@@ -174,12 +182,15 @@ def _targets(call: Call, starts: Sequence[CodeStart], reach: Reach, inside: set[
     ]
 
 
-def _read(call: Call, targets: Iterable[CodeTarget]) -> dict[tuple[str, str], Segment]:
+def _read(call: Call, targets: Collection[CodeTarget]) -> dict[tuple[str, str], Segment]:
     places = dict.fromkeys((target.place.head.object_id, target.place.head.part) for target in targets)
     if not places:
         return {}
     (read,) = call.engine.ledger.read([ObjectRequest(segments=tuple(places))])
-    return dict(read.segments)
+    if call.tree is None:
+        return dict(read.segments)
+    origins = {target.place.head.object_id: target.place.head.origin for target in targets}
+    return {place: call.tree.segment_here(origins[place[0]], one) for place, one in read.segments.items()}
 
 
 def _of_target(target: CodeTarget, name: str, segments: dict[tuple[str, str], Segment]) -> CodeNeighbour:

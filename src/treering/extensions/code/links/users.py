@@ -34,6 +34,7 @@ from treering.retrieval.index.code_names import (
     last_name,
     member_of_unknown,
     module_name,
+    names_in_heading,
     package_name,
     read_use,
     used_from,
@@ -45,7 +46,7 @@ Relation = Literal["imports", "calls", "uses"]
 
 _MAX_READ = 60
 """Passages of code, and as many of tests, that are read to verify their uses."""
-_MAX_READ_QUICKLY = 10
+_MAX_READ_QUICKLY = 30
 """The same if the search is not thorough."""
 _MAX_DEFINITIONS = 40
 """Definitions of a whole file that are searched by name."""
@@ -92,19 +93,28 @@ class CodeUser:
         """The first line."""
         return next(iter(self.lines), None)
 
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """The innermost definitions that contain its lines, or else the only one of the passage; none if unknown."""
+        locator, names = self.segment.locator, names_in_heading(self.place.head.heading, self.place.file.path)
+        if not isinstance(locator, Lines) or not self.segment.definitions:
+            return names if len(names) == 1 else ()
+        relative = [line - locator.start + 1 for line in self.lines]
+        around = [[one.name for one in self.segment.definitions if one.first <= at <= one.last] for at in relative]
+        return tuple(dict.fromkeys(inside[-1].replace("::", ".") for inside in around if inside))
+
 
 def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> Steps[list[CodeUser]]:
     """Find the passages that import, call or use a subject, the nearest first; in its own file only other parts.
 
     A name of unknown origin counts as the subject's if no other definition in the root has it. If others have it, uses
-    of a symbol come last and are not `sure`; users of a whole file and tests are left out. Unless `thorough`, only two
-    requests are made, and imports by a package name are left out, and imports through another module, too, unless they
-    are the only ones.
+    of a symbol come last and are not `sure`; users of a whole file and tests are left out. Unless `thorough`, fewer
+    passages are read, and imports through another module are left out, unless they are the only ones.
     """
     names = _SubjectNames.make(subject)
     found: PassagesFound = yield PassageRequest((), reach, named=names.names)
     packages = Packages({})
-    if thorough and subject.file.family in PUBLISHED:
+    if subject.file.family in PUBLISHED:
         packages = yield from read_packages(found, subject.file.family, subject.root)
         found = yield from _more(found, names.published(packages), reach)
     users = yield from _read(names, found, packages, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)

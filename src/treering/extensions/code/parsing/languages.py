@@ -65,6 +65,17 @@ def language_of(path: str, text: str = "") -> CodeLanguage | None:
     return LANGUAGES[name] if name else None
 
 
+def code_in(path: str, text: str) -> str:
+    """Return the code of a file, at the same lines: of a Vue component only its scripts."""
+    if not path.lower().endswith(".vue"):
+        return text
+    script, end = list[str](), 0
+    for match in _SCRIPT.finditer(text):
+        script += ["\n" * text.count("\n", end, match.start(1)), match[1]]
+        end = match.end(1)
+    return "".join([*script, "\n" * text.count("\n", end)])
+
+
 _posix_path = lru_cache(maxsize=256)(PurePosixPath)
 
 
@@ -119,6 +130,7 @@ def _not_static(_name: str, signature: str) -> bool:
 
 _LONGEST_SHEBANG = 256  # bytes that Linux reads
 _SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
+_SCRIPT = re.compile(r"^<script\b[^>]*>(.*?)^</script>", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _CPP_HEADER = re.compile(r"^[ \t]*+(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
 _HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
 _PUBLIC = re.compile(r"\bpublic\b")
@@ -176,7 +188,7 @@ LANGUAGES = {language.name: language for language in _TABLE}
 _SUFFIXES = {
     "python": ".py .pyi .pyw",
     "javascript": ".js .jsx .mjs .cjs",
-    "typescript": ".ts .mts .cts",
+    "typescript": ".ts .mts .cts .vue",
     "tsx": ".tsx",
     "go": ".go",
     "rust": ".rs",

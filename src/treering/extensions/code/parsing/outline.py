@@ -13,7 +13,7 @@ from tree_sitter import Node, Parser, QueryCursor, Tree
 
 from treering.extensions.code.parsing import languages
 from treering.extensions.code.parsing.imports import ImportedName, imported_names
-from treering.extensions.code.parsing.languages import CodeLanguage, Parsing, language_of, parsing_of
+from treering.extensions.code.parsing.languages import CodeLanguage, Parsing, code_in, language_of, parsing_of
 from treering.extensions.code.parsing.uses import Defined, Use, code_uses
 from treering.sources.reading.bounded_process import BoundedProcess, answer_questions, cpu_limited, is_expendable
 
@@ -82,7 +82,7 @@ def outline(path: str, text: str) -> CodeOutline | None:
     Never raises on broken code: the recognizable parts are outlined.
     """
     language = language_of(path, text)
-    return _outline_in(language, text) if language else None
+    return _outline_in(language, code_in(path, text)) if language else None
 
 
 def _outline_in(language: CodeLanguage, text: str) -> CodeOutline | None:
@@ -393,11 +393,11 @@ class OutlineProcess:
         if language is None:
             return None
         if len(text) <= SMALL_TEXT and language.name not in _CRASHING:
-            return _outline_in(language, text)
+            return _outline_in(language, code_in(path, text))
         seconds = _CPU_SECONDS + int(len(text) * _CPU_SECONDS_PER_CHAR)
         if is_expendable():
             with cpu_limited(seconds):
-                return _outline_in(language, text)
+                return _outline_in(language, code_in(path, text))
         answer = self._process.ask(json.dumps([path, text]).encode(), seconds=seconds)
         if answer is None:
             return OutlineStopped(f"its code was not parsed within {seconds} s of CPU time: indexed as plain lines")
