@@ -403,3 +403,33 @@ def test_a_password_that_another_text_names_goes() -> None:
     repeated = repeatable_secrets(["The password is Wombat-Quartz-5521."])
     text = "I tested with Wombat-Quartz-5521 as usual, not with Wombat-Quartz-55210."
     assert redact(text, repeated).text == text.replace("Wombat-Quartz-5521 ", "[redacted:assigned_secret] ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AWS secret key: {}",
+        "The secret access key is {}.",
+        "Our API key for the bank is {} and works.",
+        "the token for the deploy bot: `{}`",
+        "with id 7 and secret {}",
+    ],
+)
+def test_a_key_goes_where_a_sentence_names_it(line: str) -> None:
+    key = f"wJalrXUtn{BODY[:24]}/bPx9"
+    assert redact(line.format(key)).text == line.format("[redacted:assigned_secret]")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The secret of success: patience in 12 steps",
+        "secret key rotation happens every 90 days",
+        "API key: see 1Password",
+        "token 0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
+        "access token: docs/reference/how-to-get-tokens-2",
+        "the access_key AccessKeyOfTheSecondCustomer2",
+    ],
+)
+def test_sentences_about_keys_are_kept(line: str) -> None:
+    assert redact(line).text == line

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -575,7 +576,8 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         differing = lookup.differing(here.place, known[here.branch], here.commit) if ahead and lookup else None
         later = replace(_view(repository, here.branch), changed=differing or {}, is_later=True)
         place = places_of_branches(repository.payload).get(here.branch, here.place)
-        where = "" if place == here.place else f" in {place}"
+        # The path of a clone on another computer helps nobody.
+        where = "" if place == here.place else f" in {place}" if Path(place).exists() else " in another clone"
         read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
         remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
         warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"

@@ -13,7 +13,7 @@ from attacks.hostile_repositories import git, repository
 
 import treering
 from space_parts import note
-from treering.core.errors import Denied, TreeringError, Unavailable
+from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.extensions.sharing.sync_home import home_of_syncs, make_own_folder
 from treering.surfaces.python.space import Space
 from treering.system.git_start import objects_of
@@ -229,3 +229,15 @@ def test_the_objects_of_an_added_work_tree_and_of_sha256_are_read(tmp_path: Path
         blob = git(place if place.name != ".git" else one, "rev-parse", ":a.py")
         with objects_of(place, sha256=is_sha256) as ask:
             assert ask("cat-file", "blob", blob) == (0, b"answer = 42\n")
+
+
+def test_nothing_is_sent_to_a_missing_folder_or_one_with_other_files(tmp_path: Path, data: Path, file: Path) -> None:
+    with pytest.raises(NotFound, match="does not exist"):
+        synced(file, str(tmp_path / "missing"), says="A word seagull")
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / "letter.txt").write_text("Dear Ben")
+    with pytest.raises(InvalidInput, match="contains other files"):
+        synced(file, str(used))
+    assert not (tmp_path / "missing").exists()
+    assert [one.name for one in used.iterdir()] == ["letter.txt"]

@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from treering.core.secrets.shapes import is_chosen, is_filler, is_placeholder, is_random, is_stated
+from treering.core.secrets.shapes import is_chosen, is_drawn, is_filler, is_placeholder, is_random, is_stated
 
 Place = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -37,6 +37,8 @@ def placed_secrets(text: str) -> Iterator[Place]:
     if _DIGIT.search(text) and _SIGNED.search(text):
         yield from _cloud_keys(text, lowered)
         yield from _assignments(text, lowered)
+    if _DIGIT.search(text):
+        yield from _keys_in_prose(text, lowered)
     yield from _passwords(text, lowered)
 
 
@@ -44,7 +46,7 @@ def _lowered(text: str) -> str:
     return text.replace("İ", "I").lower()  # the only letter that grows in lower case, which would shift positions
 
 
-_UNSIGNED = ("bearer ", "authorization", "login", "passw", "passphrase", "pwd")
+_UNSIGNED = ("bearer ", "authorization", "login", "passw", "passphrase", "pwd", "secret", "token ", "key ")
 """Words that can precede a secret without a separator."""
 
 _DIGIT = re.compile(r"[0-9]")
@@ -146,7 +148,7 @@ _NETRC = re.compile(
     r"(?:machine\s{1,8}([\w.\-]{1,100})|default)\s{1,8}login\s{1,8}\S{1,100}\s{1,8}password\s{1,8}([^\s\"'\\]{4,200})"
 )
 _NPMRC = re.compile(r":_(?:authToken|auth|password)[ \t]?=[ \t]?[\"']?([^\s\"'$:]{8,400})")
-_CURL_USER = re.compile(r"(?:-u|--user)[ =][\"']?[^\s\"':]{1,64}:([^\s\"'@:/]{3,100})(?=[\s\"']|\Z)")
+_CURL_USER = re.compile(r"(?:-u|--user)[ =][\"']?[^\s\"':]{1,64}:((?!-----BEGIN)[^\s\"'@:/]{3,100})(?=[\s\"']|\Z)")
 _CURL_CHARS = 300
 
 
@@ -261,6 +263,27 @@ _STATED = re.compile(rf"(?:{_SENTENCE})[\"'`]?{_VALUE}")
 _NAMED = re.compile(rf"(?::?[ \t])[\"'`]?{_VALUE}")
 _WITH = re.compile(rf"\b(?:with|using|use|enter|try|by|and|as){_WORD}{{0,3}}[ \t]\Z", re.IGNORECASE)
 """Words before `password …`, such as `log in with user ada and password …`."""
+
+
+# A key or token in a sentence: `AWS secret key: …`, `the API key for the bank is …`, `secret …`.
+_KEY_IN_PROSE = re.compile(
+    r"secret(?:[ _\-](?:access[ _\-])?key)?|token(?!s)"
+    r"|(?:api|access|private|signing|encryption|auth|deploy|master|service)[ _\-]key"
+)
+_SIGN_IN_PROSE = rf"[ \t]{{0,2}}[:=][ \t]{{0,4}}|{_SENTENCE}"
+_KEY_VALUE = r"[\"'`]?([A-Za-z0-9+/_\-]{20,300}+={0,2})(?=[.,;:!?]?(?:[\s\"'`)\]}<>]|\Z))"
+_AFTER_SIGN = re.compile(rf"(?:{_SIGN_IN_PROSE}){_KEY_VALUE}")
+_AFTER_SPACE = re.compile(rf"[ \t]{_KEY_VALUE}")
+_BOTH_CASES = re.compile(r"(?=.*[a-z]).*[A-Z]")
+
+
+def _keys_in_prose(text: str, lowered: str) -> Iterator[Place]:
+    for name in _KEY_IN_PROSE.finditer(lowered):
+        match = _AFTER_SIGN.match(text, name.end())
+        if not match and (spaced := _AFTER_SPACE.match(text, name.end())) and _BOTH_CASES.match(spaced[1]):
+            match = spaced  # a name or a hash may follow directly
+        if match and MARK not in match[0] and is_random(match[1]) and is_drawn(match[1]):
+            yield *match.span(1), "assigned_secret"
 
 
 def _passwords(text: str, lowered: str) -> Iterator[Place]:

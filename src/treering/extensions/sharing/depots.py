@@ -80,7 +80,8 @@ def depot_at(remote: str, caches: Path, *, folder: Path, kinds: MutableMapping[s
     """Return the depot that a remote names: a remote of the repository in `folder`, a URL, a repository, a folder.
 
     `caches`: the folder for copies of git remotes. `kinds`: the known kinds of paths; the kind of a new path is added,
-    if it exists. Raises `InvalidInput` if it is none of these, `Denied` for a repository of another user.
+    if it exists. Raises `InvalidInput` if it is none of these, or a new folder with other files, and `Denied` for a
+    repository of another user.
     """
     if path := _path(remote):
         kind = kinds.get(str(path)) or _kind_of(path)
@@ -97,6 +98,9 @@ def _kind_of(path: Path) -> Kind:
     """Decide the kind of a path used as a remote for the first time. Writers of a shared folder can imitate git."""
     heads = _heads(path)
     if not heads or _has_places(path):
+        if path.is_dir() and not _has_places(path) and any(one.name[0] != "." for one in path.iterdir()):
+            hint = "Give an empty folder, or a shared one."
+            raise InvalidInput(f"The folder {path} contains other files.", hint=hint)
         return "folder"
     if os.name == "posix" and any(one.stat().st_uid != os.geteuid() for one in (path, *heads)):
         raise Denied(
@@ -171,13 +175,9 @@ class FolderDepot:
         return str(self._folder)
 
     def places(self) -> Sequence[str]:
-        """Return the names of the places that are there."""
+        """Return the names of the places that are there. Raises `NotFound` if the folder does not exist."""
         if not self._folder.is_dir():
-            if not self._folder.parent.is_dir():
-                raise NotFound(
-                    f"The folder {self._folder} does not exist.", hint="Create it, or choose another folder."
-                )
-            return []
+            raise NotFound(f"The folder {self._folder} does not exist.", hint="Create it, or choose another folder.")
         try:
             listed = [one.name for one in islice(self._folder.iterdir(), MAX_LISTED_PLACES)]
         except OSError as error:

@@ -26,6 +26,7 @@ _PLAINLY = (
     (re.compile(r"Input should be less than or equal to "), "it must be at most "),
     (re.compile(r"Input should be a valid integer.*"), "it must be a whole number"),
     (re.compile(r"Input should be a valid number.*"), "it must be a number"),
+    (re.compile(r"Value error, "), ""),
 )
 """Messages of typer, and plain ones that replace them."""
 

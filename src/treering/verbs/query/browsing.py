@@ -21,7 +21,7 @@ from treering.retrieval.text.analysis import cut_to_tokens, estimate_tokens
 from treering.verbs.current_objects import CurrentObjects, current_objects, over_warning
 from treering.verbs.envelope import READS, AskingInput, Call, Mode, Report, Value, either
 from treering.verbs.evidence.cited import cited_words, lost_places
-from treering.verbs.evidence.notation import SourceCalled, read_notation
+from treering.verbs.evidence.notation import NOTATIONS, SourceCalled, read_notation
 from treering.verbs.evidence.resolving import ResolvedEvidence, definition_called, resolve_evidence, source_at
 from treering.verbs.file_names import files_called
 from treering.verbs.named_views import NamedView, view_named
@@ -392,7 +392,8 @@ def _in_words(call: Call, text: str, options: ReadOptions, *, alike: Sequence[st
                 f"The folder {given[:_MAX_NAME_CHARS]!r} has no page.",
                 hint=f"Give one of its files or folders: {listed_up_to(_MAX_BELOW, below)}.",
             ) from error
-        raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint or error.hint) from error
+        hint = hint or error.hint.replace(NOTATIONS, "path:10-14, path::symbol, a title or an id")
+        raise NotFound(f"Nothing here is called {given[:_MAX_NAME_CHARS]!r}.", hint=hint) from error
     is_whole = is_name and " " not in given and not definition
     return _object(call, resolved.source_id, options), None if is_whole else resolved
 

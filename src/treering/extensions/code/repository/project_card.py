@@ -168,5 +168,5 @@ def _client_file(path: str) -> str:
 
 def _purpose(text: str) -> str:
     plain = " ".join(_MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text).split())
-    sentence = re.split(r"(?<=[.!?])\s", plain, maxsplit=1)[0].rstrip(".")
+    sentence = re.split(r"(?<=[.!?])\s", plain, maxsplit=1)[0].rstrip(".:")
     return sentence if len(sentence) <= _MAX_PURPOSE_CHARS else f"{sentence[:_MAX_PURPOSE_CHARS].rpartition(' ')[0]} …"

@@ -119,6 +119,8 @@ def ask(
     scope: Scope = "/",
 ) -> None:
     """Gather the knowledge for a task, with its sources."""
+    if not " ".join(words).strip():
+        raise InvalidInput("There is no task.", hint="Write: treering ask WORDS")
     query(QueryFlags(max_tokens=max_tokens, descend=True), Calling(scope=scope), access, words)
 
 

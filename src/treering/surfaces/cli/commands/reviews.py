@@ -198,6 +198,8 @@ def _id_to_erase(space: "Space", text: str) -> str:
         if is_object(identity):
             return f"{identity} {segment}".strip()
     hint = "Find the object with `treering search`, and give the number of the hit."
+    if Path(text).exists():
+        hint = "The space does not contain this file. If it was erased, `treering log` shows when."
     with suppress(NotFound):
         item = space.query("page", input={"name": text}, options={"descend": True}).object
         if f"/{item.get('origin', '')}".replace("#", "/").endswith(f"/{text}"):
