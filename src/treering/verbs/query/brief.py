@@ -49,6 +49,7 @@ from treering.verbs.work_order import named_work, unfinished_before
 
 _DEFAULT_TOKENS = 500
 _ORIGIN = "brief"
+_STATED = "Stated"
 LABEL_WIDTH = 10
 """The width of the section name, or the spaces, before the text of a line."""
 OF_SESSIONS = ("Since", "Last")
@@ -140,7 +141,7 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         max_tokens=options.max_tokens or _DEFAULT_TOKENS,
     )
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
-    chosen = writing.shortened([one for one in sections if one.entries], {"Rules": everywhere, "Preferred": 0})
+    chosen = writing.shortened([one for one in sections if one.entries], {"Rules": everywhere, "Preferred": 0, _STATED: 0})
     lines = writing.lines_within(chosen)
     return BriefReport(
         verb="query",
@@ -175,13 +176,17 @@ class _Writing:
     max_tokens: int
 
     def shortened(self, sections: Sequence[BriefSection], least: Mapping[str, int]) -> list[BriefSection]:
-        """Drop the last entries of the longest sections until all fit, but leave `least`, by default 1."""
+        """Drop unconfirmed statements, then the last entries of the longest sections until all fit.
+
+        Leave `least` entries of a section, by default 1.
+        """
         chosen = list(sections)
         while len(self.lines_within(chosen)) < len(self._lines(chosen)):
             above = [len(one.entries) - least.get(one.name, 1) for one in chosen]
             if max(above, default=0) <= 0:
                 break
-            place = above.index(max(above))
+            unconfirmed = (at for at, one in enumerate(chosen) if one.name == _STATED and above[at] > 0)
+            place = next(unconfirmed, above.index(max(above)))
             section = chosen[place]
             chosen[place] = section.model_copy(update={"entries": section.entries[:-1]})
         return [one for one in chosen if one.entries]
@@ -339,7 +344,7 @@ def _stated(ledger: Ledger, items: Sequence[Knowledge], held: Sequence[Knowledge
     stated = by_author(ledger, items, altered)
     again = repeated([*held, *(item for item, _ in stated)])
     shown = [item for item, _ in stated if item.id not in again]
-    return _section("Stated", shown, {item.id: doubt for item, doubt in stated})
+    return _section(_STATED, shown, {item.id: doubt for item, doubt in stated})
 
 
 def _contested(call: Call, groups: Sequence[Sequence[Knowledge]], altered: Altered) -> BriefSection:
