@@ -141,7 +141,8 @@ def brief(call: Call, _given: Nothing, options: ReadOptions) -> BriefReport:
         max_tokens=options.max_tokens or _DEFAULT_TOKENS,
     )
     everywhere = sum(one.kind == "constraint" and not scope_of(one) for one in rules[: TUNING.brief.rules])
-    chosen = writing.shortened([one for one in sections if one.entries], {"Rules": everywhere, "Preferred": 0, _STATED: 0})
+    least = {"Rules": everywhere, "Preferred": 0, _STATED: 0}
+    chosen = writing.shortened([one for one in sections if one.entries], least)
     lines = writing.lines_within(chosen)
     return BriefReport(
         verb="query",
