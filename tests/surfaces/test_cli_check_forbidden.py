@@ -142,6 +142,11 @@ def test_broken_rule_can_fail_the_check(shop):
         ("pickle is forbidden", "import pickle", "a.py"),
         ("use warnings.warn, not print", "print(1)", "a.py"),
         ("Log with slog, never leave fmt.Println in src", "fmt.Println(1)", "src/a.go"),
+        ("Never use print()", "print (app)", "a.py"),
+        ("Never use print()", 'a = f"{print(1)}"', "a.py"),
+        ("Never use eval()", "a = `${eval(1)}`", "a.ts"),
+        ("Never use `SELECT *`", 'ask("SELECT * FROM lamps")', "a.py"),
+        ("Don't use asyncio.get_event_loop()", "from asyncio import get_event_loop", "a.py"),
     ],
 )
 def test_line_with_a_forbidden_name_is_found(rule, line, path):
@@ -215,6 +220,9 @@ def test_import_in_a_block_of_go_is_found():
         ("Don't use `console.log`", "// console.log(a)", "web/a.ts"),
         ("Don't use `console.log`", "a = '\"'; /* b\nnot console.log(a) */ c() // console.log(a)", "web/a.ts"),
         ("Never use fmt.Println", "func a() { /* fmt.Println in a comment */ }", "a.go"),
+        ("Never use print()", 'logger.warning("print(1)")', "a.py"),
+        ("Never use print()", '"""print(1)"""', "a.py"),
+        ("Never use eval()", 'log("eval(1)")', "a.ts"),
         ("Never use print()", "a = '#' + b  # not print(a)", "src/a.py"),
         ("Don't use mocks in tests.", "mocks = 3", "tests/test_a.py"),
         ("Never import node:fs in src/router", "import p from 'node:path'", "src/router/a.ts"),
@@ -278,3 +286,8 @@ def test_place_that_no_path_names_does_not_limit_a_rule():
 def test_rule_with_an_unknown_exception_finds_nothing():
     (forbidden,) = forbidden_by("Never use fmt.Println outside of debug mode")
     assert forbidden.among(["recovery.go"]) is None
+
+
+def test_text_of_a_docstring_is_no_use():
+    (name,) = forbidden_by("Never use print()")
+    assert name.lines_in("a.py", '"""\nprint(1)\n"""\nprint(2)') == [4]

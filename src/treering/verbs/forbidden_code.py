@@ -102,9 +102,12 @@ _START = r"(?:(?<![\w.])|(?<=\bglobalThis\.)|(?<=\bwindow\.)|(?<=\bglobal\.)|(?<
 """The start of a name that is no member of something else than the global object."""
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*include)|//|/?\*|--|;|>>>|\.\.\. )")
 _TEXT = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-_HASHED = re.compile(rf"{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)")
+_LONG_TEXT = r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\''
+_HASHED = re.compile(rf"{_LONG_TEXT}|{_TEXT}|(?P<comment>(?<!\S)#[^\n]*)", re.DOTALL)
 _SLASHED = re.compile(rf"{_TEXT}|`[^`]*`|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
 """Comments at the end of a line or in the middle of it, and the strings that may contain their marks."""
+_IDENTIFIER = re.compile(r"[\w.]+(?:\(\))?")
+_PROSE = re.compile(r"[\s(]")
 _IMPORT_LIST = re.compile(r"^[ \t]*(?:import|export)\b[^\"'`;=()]*\{[^\"'`;=()]*\}\s*from\b", re.MULTILINE)
 _PYTHON_IMPORTS = re.compile(r"^[ \t]*from [\w.]+ import \([^()]*\)", re.MULTILINE)
 _RELATIVE = re.compile(r"(?<=^from )(?P<dots>\.+)(?P<module>[\w.]*)(?= import\b)", re.MULTILINE)
@@ -155,7 +158,9 @@ class Forbidden:
             return []
         if not self.applies_in(path):
             return []
-        text = (_HASHED if file and file.family in _HASH_FAMILIES else _SLASHED).sub(_without_comment, text)
+        is_mixed = file is None or path.endswith(_WITH_SCRIPTS) or not _IDENTIFIER.fullmatch(self.name)
+        without = _without_comment if is_mixed else _without_prose
+        text = (_HASHED if file and file.family in _HASH_FAMILIES else _SLASHED).sub(without, text)
         if path.endswith(".py"):
             text = _PYTHON_IMPORTS.sub(_on_last_line, _RELATIVE.sub(partial(_absolute, path, self.name), text))
         text = _GO_IMPORTS.sub(_each_with_keyword, _IMPORT_LIST.sub(_on_last_line, text.replace("?.", ".")))
@@ -238,6 +243,14 @@ def _without_comment(match: re.Match[str]) -> str:
     return "\n" * match[0].count("\n") if match["comment"] else match[0]
 
 
+def _without_prose(match: re.Match[str]) -> str:
+    """Return a string without its text if that has a space or a call, unless it is a template with code; no comment."""
+    text = match[0]
+    if match["comment"] or text[0] == "`" or "{" in text or not _PROSE.search(text):
+        return _without_comment(match)
+    return '"' + "\n" * text.count("\n") + '"'
+
+
 def _on_last_line(match: re.Match[str]) -> str:
     """Return an import on several lines on the line of its module."""
     return "\n" * match[0].count("\n") + " ".join(match[0].split())
@@ -279,13 +292,13 @@ def _pattern(name: str) -> str:
     plain = name.removesuffix("()")
     escaped = re.escape(plain)
     if _is_word(plain):
-        called = rf"(?<!def )(?<!fn )(?<!func )(?<!function ){_START}{escaped}!?\("
+        called = rf"(?<!def )(?<!fn )(?<!func )(?<!function ){_START}{escaped}!?[ \t]?\("
         others = [*_uses_of_class(plain), *([_keyword(plain)] if plain in _KEYWORDS else [])]
         return called if name.endswith("()") else "|".join((_imported(plain), called, *others))
     end = r"\(" if name.endswith("()") else rf"(?![\w{'-' * ('-' in plain)}])" if plain[-1].isalnum() else ""
     start = _START if plain[0].isalnum() or plain[0] == "_" else ""
     package, _, last = plain.rpartition(".")
-    taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package and end != r"\(" else ""
+    taken = rf"|^\s*from {re.escape(package)} import\b.*\b{re.escape(last)}\b" if package else ""
     return f"{start}{escaped}{end}{taken}"
 
 
