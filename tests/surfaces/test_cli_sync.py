@@ -51,6 +51,20 @@ def test_sync_names_contested_statements_by_their_titles(stage, monkeypatch):
     assert "know:" not in received
 
 
+def test_sync_names_stale_statements_by_their_titles(stage, monkeypatch):
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+    stage.write({"README.md": "# Acme\n\nAcme retries three times.\n", "team/.keep": ""})
+    stage.done("add", "README.md", "--space", "ann")
+    stage.done("decide", "Three retries", "--because", "README.md:3", "--space", "ann")
+    for name in ("ann", "ben"):
+        stage.done("sync", "./team", "--space", name)
+    stage.write({"README.md": "# Acme\n\nAcme never tries again.\n"})
+    stage.done("add", "README.md", "--space", "ann")
+    stage.done("sync", "./team", "--space", "ann")
+    received = stage.done("sync", "./team", "--space", "ben").out
+    assert 'Now stale: "Three retries" (README.md:3 changed). See: treering lint' in received
+
+
 def test_sync_reports_that_whole_conversations_are_sent(stage, monkeypatch):
     monkeypatch.setenv("TREERING_BACKGROUND", "0")
     stage.write({"team/.keep": ""})

@@ -163,6 +163,86 @@ def test_knowledge_of_a_branch_that_is_deleted_unmerged_is_archived_with_the_rea
     assert [part.excerpt for part in held["limits.md"].segments] == [MAIN.strip()]
 
 
+@pytest.mark.parametrize("ref", ["heads/feature/renamed", "remotes/origin/feature/renamed", "tags/renamed"])
+def test_decision_of_a_renamed_branch_stays_and_is_current_after_the_merge(space, repository, feature, ref):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    repository.git("update-ref", f"refs/{ref}", "feature/x")
+    repository.git("worktree", "remove", "--force", str(feature.folder))
+    repository.git("branch", "-q", "-D", "feature/x")
+    for _ in range(2):
+        ingest(space, repository)
+        assert space.engine.ledger.get(known).status == "active"
+        assert not hit_of(space, "queue for a week", "Keep the queue for a week").current
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", f"refs/{ref}")
+    ingest(space, repository)
+    assert hit_of(space, "queue for a week", "Keep the queue for a week").current
+    (repository_map,) = (one for one in sources(space) if one.kind == "repo")
+    assert list(repository_map.payload["branches"]) == ["main"]
+
+
+def test_reading_a_renamed_branch_replaces_its_earlier_name(space, repository, feature):
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    feature.git("branch", "-m", "feature/renamed")
+    ingest(space, repository)
+    ingest(space, feature)
+    hit = hit_of(space, "queue for a week", "Keep the queue for a week")
+    assert (space.engine.ledger.get(known).status, hit.note) == ("active", "not on this branch (feature/renamed)")
+
+
+@pytest.fixture
+def deleted(space, repository, feature):
+    """Delete an unmerged branch with a decision; return the decision and the last commit of the branch."""
+    ingest(space, repository)
+    ingest(space, feature)
+    known = decide(space, feature, "lavender messages", "Keep the queue for a week", path="queue.md")
+    commit = repository.git("rev-parse", "feature/x")
+    repository.git("worktree", "remove", "--force", str(feature.folder))
+    repository.git("branch", "-q", "-D", "feature/x")
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "archived"
+    return known, commit
+
+
+@pytest.mark.parametrize("step", [("switch", "-q", "-c", "again"), ("merge", "-q", "--squash")])
+def test_decision_of_a_deleted_branch_is_restored_with_its_lines(space, repository, deleted, step):
+    known, commit = deleted
+    repository.git(*step, commit)
+    if "--squash" in step:
+        repository.commit()
+    report = ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "active"
+    assert hit_of(space, "queue for a week", "Keep the queue for a week").current
+    assert any("1 reactivated because the quoted lines are back" in one for one in report.warnings)
+    assert "valid again: queue.md" in space.engine.ledger.events_of(known)[-1].reason
+    assert ingest(space, repository).status == "unchanged"
+
+
+def test_decision_archived_by_a_user_is_not_restored(space, repository, deleted):
+    known, commit = deleted
+    repository.git("switch", "-q", "-c", "again", commit)
+    ingest(space, repository)
+    space.crystallize("knowledge", "/", {"id": known, "status": "archived"})
+    repository.git("switch", "-q", "main")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", commit)
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "archived"
+
+
+def test_decision_recorded_again_is_not_restored(space, repository, deleted):
+    known, commit = deleted
+    repository.git("switch", "-q", "-c", "again")
+    repository.commit({"other.md": ONLY})
+    ingest(space, repository)
+    decide(space, repository, "lavender messages", "Keep the queue for a week", path="other.md")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", commit)
+    ingest(space, repository)
+    assert space.engine.ledger.get(known).status == "archived"
+
+
 def test_deleted_branch_counts_each_file_once(space, repository, feature):
     ingest(space, repository)
     ingest(space, feature)

@@ -163,6 +163,18 @@ def test_brief_reports_stale_knowledge_after_a_merge(space, repository):
     assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
 
 
+def test_file_that_exists_again_is_not_reported_as_removed(space, repository):
+    repository.git("rm", "-q", "retry.py")
+    repository.commit()
+    add(space, repository)
+    assert "retry.py was removed" in stale_findings(space)[0]
+    repository.commit({"retry.py": FIVE})
+    add(space, repository)
+    (finding,) = stale_findings(space)
+    assert "no longer contains 'LIMIT = 3', but 'LIMIT = 5'." in finding
+    assert sections(space) == {"Stale": ["A call is tried three times (retry.py:3 changed)"]}
+
+
 def test_removed_file_is_reported_on_its_branch(space, repository):
     branch(space, repository, "feature", {"README.md": "# Acme\n\nMore.\n"})
     switch(repository, "main")

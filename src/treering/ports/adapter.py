@@ -115,8 +115,9 @@ class Vanished:
 class BranchRead:
     """The branch of a repository being read. It precedes the items of its files.
 
-    `root` is the origin of the repository. `existing` are all branches, or `None` if unknown; then no branch counts as
-    deleted. `place` is the clone, because another clone has its own branches.
+    `root` is the origin of the repository. `existing` are all branches, also renamed ones by their earlier name, or
+    `None` if unknown; then no branch counts as deleted. `place` is the clone, because another clone has its own
+    branches.
     """
 
     root: str

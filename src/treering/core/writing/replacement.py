@@ -15,6 +15,7 @@ from treering.core.writing.draft import Cited, Draft, Put, Unlinked
 from treering.core.writing.integrity import is_backed, with_changed_branches
 
 _CURRENT = CURRENT["knowledge"]
+_WITHDRAWN = frozenset({"stale", "archived"})
 _Branch = tuple[str, str]
 """The origin of a repository, and the name of a branch."""
 
@@ -84,12 +85,12 @@ def _replaces(by: Knowledge, item: Knowledge, draft: Draft) -> bool:
 
 
 def _replaced_before(by: Knowledge, item: Knowledge, before: Draft) -> bool:
-    """Return whether a replacement applied before the patch. One that was stale did not."""
+    """Return whether a replacement applied before the patch. One that was stale or archived did not."""
     was, old = before.find(by.id), before.find(item.id)
     return (
         isinstance(was, Knowledge)
         and isinstance(old, Knowledge)
-        and was.status != "stale"
+        and was.status not in _WITHDRAWN
         and _replaces(was, old, before)
     )
 
@@ -132,11 +133,11 @@ def _linked(item: Knowledge, draft: Draft, *, replaced: bool) -> list[Knowledge]
 
 
 def _with_new_evidence(draft: Draft) -> Iterator[Knowledge]:
-    """Yield existing knowledge with other evidence than before the patch, or that is no longer stale."""
+    """Yield existing knowledge with other evidence than before the patch, or that is no longer stale or archived."""
     for write in draft.writes:
         match write:
             case Put(before=Knowledge() as before, after=Knowledge() as after) if (
-                before.evidence_refs != after.evidence_refs or before.status == "stale"
+                before.evidence_refs != after.evidence_refs or before.status in _WITHDRAWN
             ):
                 yield after
             case _:

@@ -177,7 +177,7 @@ def _merge_lines(report: "MergeReport", ledger: "Ledger") -> list[IndentedLine]:
     }
     summary = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items() if ids) or "nothing changed"
     lines = [line(f"Received {counted_things(report.entries, 'change')}: {summary}.")]
-    return [*lines, *render_drift(ledger, (), report.contested)]
+    return [*lines, *render_drift(ledger, report.staled, report.contested)]
 
 
 HELP = CommandHelp(

@@ -50,7 +50,8 @@ def lost_places(
     which is not in the tree was renamed to, or "".
     """
     lost: dict[str, None] = {}
-    for place, _, source, segment in _cited(ledger, _refs(ledger, item, tree), tree):
+    for place, _, cited, segment in _cited(ledger, _refs(ledger, item, tree), tree):
+        source = source_today(ledger, cited)
         here = item_in_tree(source, tree) if source.status == "active" else None
         if here is None and tree and tree.changed.get(tree.path(source.origin)):
             continue  # the file of a branch that was not read
@@ -60,6 +61,18 @@ def lost_places(
         elif segment.segment_id not in {one.segment_id for one in here.segments}:
             lost[f"{place} changed"] = None
     return tuple(lost)
+
+
+def source_today(ledger: Ledger, source: Source) -> Source:
+    """Return a source or, if it is archived, the active source with its origin.
+
+    A sync archives one of two sources that copies of a space had read from the same file.
+    """
+    if source.status == "archived":
+        state = ledger.sources_at(scope=source.scope, origins=[source.origin]).get(source.origin)
+        if state and state.status == "active":
+            return _sources(ledger, [state.id]).get(state.id, source)
+    return source
 
 
 def _refs(ledger: Ledger, item: Object, tree: TreeView | None) -> list[tuple[EvidenceRef, Source]]:

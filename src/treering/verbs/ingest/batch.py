@@ -251,9 +251,12 @@ def _failed(item: Item, error: TreeringError) -> ItemResult:
     return ItemResult(origin=origins_of(item)[0], outcome="failed", why=why)
 
 
+_ONLY_ON = "its evidence existed only on "
+
+
 def unmerged(names: Iterable[str]) -> str:
     """Return the reason for archiving knowledge with evidence only on deleted branches."""
-    return f"its evidence existed only on {', '.join(sorted(names))}, which was deleted without a merge"
+    return f"{_ONLY_ON}{', '.join(sorted(names))}, which was deleted without a merge"
 
 
 def archive_unmerged(
@@ -326,16 +329,24 @@ def _supersedes(identity: str, ledger: Ledger) -> list[Link]:
 
 
 def reactivate(writer: BatchWriter, read: Collection[str]) -> dict[str, Receipt]:
-    """Reactivate stale knowledge whose cited lines are back in the sources just read; return the patches by its id.
+    """Reactivate knowledge whose cited lines are back in the sources just read; return the patches by its id.
 
-    The author is the caller of the ingest, because files may only propose. If the caller may not activate knowledge
-    either, or a person has changed it since, it stays stale.
+    It is stale, or was archived with a deleted branch (`archive_unmerged`). The author is the caller of the ingest,
+    because files may only propose. If the caller may not activate knowledge either, or a person has changed it since,
+    its status stays.
     """
     engine, now = writer.engine, writer.engine.clock.now()
-    where = Compare("status", "eq", "stale")
+    where = Compare("status", "in", ("stale", "archived"))
     selection = Selection(scope=writer.scope, descend=True, types=("knowledge",), where=where)
-    stale = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
-    candidates = [item for item in stale if not is_over(item, now=now) and item.kind != "summary"]
+    items = [item for item in engine.ledger.select(selection) if isinstance(item, Knowledge)]
+    sources = {*read, *writer.renamed}
+    candidates = [
+        item
+        for item in items
+        if not is_over(item, now=now)
+        and item.kind != "summary"
+        and (item.status == "stale" or item.derived_from or any(r.source_id in sources for r in item.evidence_refs))
+    ]
     again: dict[str, Receipt] = {}
     known = -1
     while known < len(again):  # derived knowledge follows
@@ -346,9 +357,18 @@ def reactivate(writer: BatchWriter, read: Collection[str]) -> dict[str, Receipt]
             follows = not again.keys().isdisjoint(item.derived_from)
             if item.id in again or not (refs or follows) or not _was_staled_by_cascade(item, engine.ledger):
                 continue
+            if item.status == "archived" and _is_recorded_again(item, engine.ledger):
+                continue
             if receipt := _reactivated(item, refs, writer):
                 again[item.id] = receipt
     return again
+
+
+def _is_recorded_again(item: Knowledge, ledger: Ledger) -> bool:
+    """Return whether current knowledge has the same content."""
+    where = Compare("status", "in", tuple(CURRENT["knowledge"]))
+    others = ledger.select(Selection(scope=item.scope, types=("knowledge",), where=where))
+    return any(isinstance(one, Knowledge) and one.duplicate_key() == item.duplicate_key() for one in others)
 
 
 def _restored_evidence(item: Knowledge, writer: BatchWriter) -> tuple[EvidenceRef, ...]:
@@ -400,9 +420,12 @@ def _refs_in(source: Source, ref: EvidenceRef, cited: Segment, read: BranchRead 
 def _was_staled_by_cascade(item: Knowledge, ledger: Ledger) -> bool:
     """Return whether the last change of once active knowledge was the loss of its support or of its replacement.
 
-    Claims that were contested by others are contested again when they are active. Disputes are left to people.
+    It may have been archived afterwards with a deleted branch. Claims that were contested by others are contested again
+    when they are active. Disputes are left to people.
     """
-    last = ledger.events_of(item.id)[-1]
+    events = ledger.events_of(item.id)
+    is_unmerged = item.status == "archived" and events[-1].reason.lower().startswith(_ONLY_ON)
+    last = events[-2] if is_unmerged else events[-1]
     before = (last.before or {}).get("status")
     was_active = before in ("active", "superseded") or (before == "contested" and item.was_active and not item.disputed)
     return last.event_type == "staled" and was_active

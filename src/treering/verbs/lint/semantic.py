@@ -16,6 +16,7 @@ from treering.core.policy import is_current
 from treering.core.versions import HeldContents
 from treering.core.writing.integrity import continues, contradict, is_functional
 from treering.retrieval.index.passages import passages_of
+from treering.verbs.evidence.cited import source_today
 from treering.verbs.evidence.inherited import lines_now
 from treering.verbs.evidence.resolving import stored_lines
 from treering.verbs.lint.survey import ObjectRule, Problem, Rule, SpaceRule, Survey
@@ -256,6 +257,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         return f"Source {ref.source_id} was erased."
     if not seen.shows(source):
         return "A source in another scope no longer contains its evidence."
+    source = source_today(seen.ledger, source)
     if source.status != "active":
         root, _, path = source.origin.partition("#")
         is_removed = source.status == "archived" and path and root.startswith("repo:")

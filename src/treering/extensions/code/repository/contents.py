@@ -148,6 +148,10 @@ class RepositoryContents(GitRepository):
         """Return the newest common ancestor of two commits, or `None`."""
         return self._ask("merge-base", one, other)
 
+    def has_ref_to(self, commit: str) -> bool:
+        """Return whether a branch, a tag or another ref contains `commit`."""
+        return bool(self._ask("for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit))
+
     def commits_since(self, before: str, commit: str) -> frozenset[str]:
         """Return the commits that lead to one commit and not to an earlier one."""
         return frozenset(self._run("rev-list", f"{before}..{commit}", "--").decode().split())

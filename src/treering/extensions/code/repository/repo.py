@@ -301,14 +301,17 @@ def _branch_read(
         branch = identity.detached
     payload = settled.known.payload if settled.known else {}
     existing = frozenset({*branches, branch, *filter(None, [current]), *detached_trees(repository, identity.access)})
-    deleted = {name: at for name, at in known_branches(payload).items() if name not in existing}
+    deleted = {name: at for name, at in known_branches(payload).items() if at and name not in existing}
+    merged = frozenset(name for name, at in deleted.items() if commit and repository.is_ancestor(at, commit))
+    # The commits of a renamed branch exist under the new name, which may not have been read yet.
+    renamed = {name for name, at in deleted.items() if name not in merged and repository.has_ref_to(at)}
     return BranchRead(
         settled.root,
         branch,
         commit or "",
         known=payload,
-        existing=existing,
-        merged=frozenset(name for name, at in deleted.items() if at and commit and repository.is_ancestor(at, commit)),
+        existing=existing | renamed,
+        merged=merged,
         newly_merged=_newly_merged(repository, known_branches(payload), branch, commit),
         heads=_with_unpushed(repository, branches, settled, branch, commit),
         place=str(repository.common),
