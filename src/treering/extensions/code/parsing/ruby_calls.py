@@ -1,7 +1,8 @@
 """The calls in Ruby code: with parentheses, without them, and of setters."""
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 from tree_sitter import Node, Query, QueryCursor
 
@@ -23,34 +24,54 @@ _READ_IN = frozenset(
 """Nodes that read the value of a bare name."""
 
 
-def ruby_calls(root: Node) -> Iterator[tuple[int, str]]:
-    """Yield each call with arguments, a block or a receiver: the first byte of the method's name, and its full name.
+@dataclass(frozen=True)
+class RubyNames:
+    """The calls and the bare names in a text of Ruby code, each with the first byte of its last name."""
 
-    A constant or `self` before the name is part of it; of any other receiver only a dot is.
-    """
-    for node in _captures(root).get("called", ()):
-        name, call = _text(node), node.parent
-        if call is None or name in _NO_CALLS:
-            continue
-        if _is_assigned(call):
-            name += "="
-        yield node.start_byte, _of_receiver(call.child_by_field_name("receiver"), name)
+    data: bytes
+    root: Node
 
+    def calls(self) -> Iterator[tuple[int, str]]:
+        """Yield the calls with arguments, a block or a receiver.
 
-def bare_names(root: Node) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Return the first bytes and texts of bare names, first if they are read, then if they may be local variables."""
-    read, bound = list[tuple[int, str]](), list[tuple[int, str]]()
-    for node in _captures(root).get("bare", ()):
-        parent = node.parent
-        if parent is None:
-            continue
-        is_right = parent.type in _ASSIGNMENTS and not _is_assigned(node)
-        is_receiver = parent.type == "call" and parent.child_by_field_name("receiver") == node
-        if parent.type in _READ_IN or is_right or is_receiver:
-            read.append((node.start_byte, _text(node)))
-        elif parent.type not in ("call", "method", "singleton_method", "setter", "alias", "undef"):
-            bound.append((node.start_byte, _text(node)))
-    return read, bound
+        A constant or `self` before the name is part of it; of any other receiver only a dot is.
+        """
+        for node in self._captures.get("called", ()):
+            name, call = self._text(node), node.parent
+            if call is not None and name not in _NO_CALLS:
+                name += "=" if _is_assigned(call) else ""
+                yield node.start_byte, self._of_receiver(call.child_by_field_name("receiver"), name)
+
+    def bare(self, names: Collection[str]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+        """Return some names without arguments and receiver, first if they are read, then if they may be variables."""
+        read, bound = list[tuple[int, str]](), list[tuple[int, str]]()
+        for node in self._captures.get("bare", ()):
+            name = self._text(node)
+            parent = node.parent if name in names else None
+            if parent is None:
+                continue
+            is_right = parent.type in _ASSIGNMENTS and not _is_assigned(node)
+            is_receiver = parent.type == "call" and parent.child_by_field_name("receiver") == node
+            if parent.type in _READ_IN or is_right or is_receiver:
+                read.append((node.start_byte, name))
+            elif parent.type not in ("call", "method", "singleton_method", "setter", "alias", "undef"):
+                bound.append((node.start_byte, name))
+        return read, bound
+
+    @cached_property
+    def _captures(self) -> Mapping[str, list[Node]]:
+        return QueryCursor(_query()).captures(self.root)
+
+    def _of_receiver(self, receiver: Node | None, name: str) -> str:
+        if receiver is None:
+            return name
+        if receiver.type == "call" and self.data.endswith(b".new", 0, receiver.end_byte):
+            receiver = receiver.child_by_field_name("receiver") or receiver
+        is_named = receiver.type in ("self", "constant", "scope_resolution")
+        return f"{self._text(receiver)}.{name}" if is_named else f".{name}"
+
+    def _text(self, node: Node) -> str:
+        return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 def _is_assigned(node: Node) -> bool:
@@ -58,22 +79,6 @@ def _is_assigned(node: Node) -> bool:
     return parent is not None and parent.type in _ASSIGNMENTS and parent.child_by_field_name("left") == node
 
 
-def _of_receiver(receiver: Node | None, name: str) -> str:
-    if receiver is None:
-        return name
-    if receiver.type == "call" and receiver.text is not None and receiver.text.endswith(b".new"):
-        receiver = receiver.child_by_field_name("receiver") or receiver
-    return f"{_text(receiver)}.{name}" if receiver.type in ("self", "constant", "scope_resolution") else f".{name}"
-
-
-def _captures(root: Node) -> Mapping[str, list[Node]]:
-    return QueryCursor(_query()).captures(root)
-
-
 @cache
 def _query() -> Query:
     return Query(parsing_of(LANGUAGES["ruby"]).grammar, _CALLS)
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from tree_sitter import Node
 
 from treering.extensions.code.parsing.go_variables import call_before, method_results, variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
-from treering.extensions.code.parsing.ruby_calls import bare_names, ruby_calls
+from treering.extensions.code.parsing.ruby_calls import RubyNames
 from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, is_distinctive, read_use
 
 Use = tuple[int, str]
@@ -322,14 +322,11 @@ def _called_in_ruby(file: _File, root: Node) -> Iterator[Use]:
     A bare name is a call if a class around it defines a method of this name, and if it is no local variable.
     """
     members = {one.name.rpartition(".")[2] for one in file.defined if one.holder}
-    read, bound = bare_names(root)
+    names = RubyNames(file.data, root)
+    read, bound = names.bare(members)
     variables = {(file.definition_at(start), name) for start, name in bound}
-    bare = [
-        (start, f"self.{name}")
-        for start, name in read
-        if name in members and (file.definition_at(start), name) not in variables
-    ]
-    for start, text in (*ruby_calls(root), *bare):
+    bare = [(start, f"self.{name}") for start, name in read if (file.definition_at(start), name) not in variables]
+    for start, text in (*names.calls(), *bare):
         line = bisect_right(file.line_starts, start)
         own = file.own_member(line, text.removeprefix("self."))
         use = CodeUse("calls", OWN, own) if own else file.use(f"{text}(")
