@@ -551,3 +551,17 @@ def test_ruby_calls_without_parentheses_link_files(space, project):
     )
     ingest(space, project)
     assert "called by (Job.run_all!) main at lib/main.rb#L2-L2" in told(space, "lib/job.rb::run_all!")
+
+
+def test_calls_of_a_member_by_its_class_name_are_callers(space, project):
+    write(
+        project,
+        {
+            "lib/job.rb": "class Job\n  def self.start(count)\n    count\n  end\nend\n",
+            "lib/main.rb": "def main\n  Job.start 3\nend\n",
+            "lib/other.rb": "def other\n  Task.start 3\nend\n",
+        },
+    )
+    ingest(space, project)
+    links = [line for line in told(space, "lib/job.rb::start") if line.startswith("called by")]
+    assert links == ["called by (Job.start) main at lib/main.rb#L2-L2"]
