@@ -545,12 +545,12 @@ def test_ruby_calls_without_parentheses_link_files(space, project):
     write(
         project,
         {
-            "lib/job.rb": "class Job\n  def run_all!(count)\n    count\n  end\nend\n",
-            "lib/main.rb": "def main(job)\n  @job.run_all! 3\nend\n",
+            "lib/job.rb": "class Job\n  def call!(count)\n    count\n  end\nend\n",
+            "lib/main.rb": "def main(job)\n  @job.call! 3\nend\n",
         },
     )
     ingest(space, project)
-    assert "called by (Job.run_all!) main at lib/main.rb#L2-L2" in told(space, "lib/job.rb::run_all!")
+    assert "called by (Job.call!) main at lib/main.rb#L2-L2" in told(space, "lib/job.rb::call!")
 
 
 def test_calls_of_a_member_by_its_class_name_are_callers(space, project):

@@ -283,8 +283,9 @@ _INSTANCE = "\0"
 
 
 def _member(name: str, *, called: bool) -> CodeUse | None:
-    """Return the use of a member of an unknown object, if its name is distinctive."""
-    return CodeUse("calls", ANYWHERE, f".{name}") if called and is_distinctive(name) else None
+    """Return the use of a member of an unknown object, if its name is distinctive, as with `!` in Ruby."""
+    is_telling = is_distinctive(name) or name.endswith("!")
+    return CodeUse("calls", ANYWHERE, f".{name}") if called and is_telling else None
 
 
 def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
