@@ -462,3 +462,106 @@ def test_callers_follow_a_file_renamed_on_a_branch(space, project):
     assert told(space, "app/totals.py::total", types=["calls"]) == callers
     (pay,) = [one for one in source(space, "app/pay.py").segments if "def pay" in one.excerpt]
     assert pay.uses == ("c app.totals#total",)
+
+
+RUBY = """\
+class Job
+  def stop(code)
+    code
+  end
+
+  def go!(count)
+    count
+  end
+
+  def done?
+    true
+  end
+
+  def size=(size)
+    @size = size
+  end
+
+  def with_arguments
+    stop 2
+    puts "stop 3"
+    throw :stop, 4
+    x = stop 5 if true
+    x
+  end
+
+  def with_marks
+    go! 5
+    x = go!(6)
+    x != 7 && done?
+  end
+
+  def with_setters
+    self.size = 8
+    self.size == 9
+  end
+
+  def with_bare_names
+    stop if true
+  end
+end
+"""
+RUBY_VARIABLES = """\
+class Job
+  def stop
+    0
+  end
+
+  def assigned
+    stop = 10
+    stop
+  end
+
+  def given(stop)
+    [stop].each { |stop| stop }
+  end
+end
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "lines"),
+    [("stop", [19, 22, 38]), ("go!", [27, 28]), ("done?", [29]), ("size=", [33])],
+)
+def test_ruby_calls_need_no_parentheses(space, project, method, lines):
+    write(project, {"lib/job.rb": RUBY})
+    ingest(space, project)
+    links = [one for one in ask(space, f"lib/job.rb::{method}").code if one.told == "called by"]
+    assert [line for one in links for line in one.lines] == lines
+
+
+def test_ruby_variables_are_no_calls(space, project):
+    write(project, {"lib/job.rb": RUBY_VARIABLES})
+    ingest(space, project)
+    assert not [line for line in told(space, "lib/job.rb::stop") if line.startswith("called by")]
+
+
+def test_ruby_calls_without_parentheses_link_files(space, project):
+    write(
+        project,
+        {
+            "lib/job.rb": "class Job\n  def call!(count)\n    count\n  end\nend\n",
+            "lib/main.rb": "def main(job)\n  @job.call! 3\nend\n",
+        },
+    )
+    ingest(space, project)
+    assert "called by (Job.call!) main at lib/main.rb#L2-L2" in told(space, "lib/job.rb::call!")
+
+
+def test_calls_of_a_member_by_its_class_name_are_callers(space, project):
+    write(
+        project,
+        {
+            "lib/job.rb": "class Job\n  def self.start(count)\n    count\n  end\nend\n",
+            "lib/main.rb": "def main\n  Job.start 3\nend\n",
+            "lib/other.rb": "def other\n  Task.start 3\nend\n",
+        },
+    )
+    ingest(space, project)
+    links = [line for line in told(space, "lib/job.rb::start") if line.startswith("called by")]
+    assert links == ["called by (Job.start) main at lib/main.rb#L2-L2"]

@@ -16,6 +16,7 @@ from treering.extensions.code.links.used_lines import lines_using
         ("rs", "use crate::{total, a};\npub(crate) use a::total;\nfn f<'a>(x: &'a str) {\n    total!(x)\n}\n", (4,)),
         ("go", "// total\nfmt.Println(total(1), `total`)\n", (2,)),
         ("rb", "# total\nputs total(1)\n", (2,)),
+        ("rb", "total 1\n:total\ntotal? 2\ntotal = 3\n\"total\"\nputs \"#{total 4}\"\n", (1, 6)),
         ("java", "import app.total;\nint a = total(1);\nString b = \"total\";\n", (2,)),
     ],
 )  # fmt: skip

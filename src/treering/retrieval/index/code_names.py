@@ -302,7 +302,8 @@ def _use_names(family: str, path: str, written: str) -> tuple[str, ...]:
 
 def _names_of(file: CodeFile, use: CodeUse) -> Iterator[str]:
     if use.module == ANYWHERE:
-        yield anywhere_name(file.family, use.name.lstrip(".").partition(".")[0])
+        name = use.name.lstrip(".")
+        yield from (anywhere_name(file.family, one) for one in dict.fromkeys((name.partition(".")[0], name)))
     elif other := member_of_unknown(file.family, use):
         yield anywhere_name(file.family, other.name.lstrip("."))
     for module, name in used_from(file, use):

@@ -47,6 +47,7 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
         return "changelog"
     if form == "prose" and _TEST_GUIDE.search(path):
         return "documentation"
+    path = _PACKAGE.sub(r"\1", path)
     if _TEST.search(path) or (form != "prose" and _SPEC.search(path)):
         return "test"
     return _role_by_form(path, "code" if _CODE.search(path) else form)
@@ -102,6 +103,8 @@ DOCUMENT_FOLDERS = frozenset({"doc", "docs"})
 """Folders whose code belongs to documents, such as the configuration of a site builder."""
 
 
+_PACKAGE = re.compile(r"((?:^|/)src/main/(?:groovy|java|kotlin|scala)/)(?:[^/]+/)+")
+"""A source root, and the folders of a package below it, whose names do not decide the role of a file."""
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|testdata|testcases|e2e|__mocks__|__snapshots__)/"
     r"|^testing/|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|tests|spec)\.[^/]*$"

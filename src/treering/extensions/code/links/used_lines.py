@@ -15,7 +15,7 @@ _IMPORTS = (
 )
 _TEXTS = {
     "py": rf"#[^\n]*|{_PYTHON}",
-    "rb": rf"#[^\n]*|{_SINGLE}",
+    "rb": rf"#(?!\{{)[^\n]*|{_SINGLE}|\"(?:\\.|[^\"\\\n#]|#(?!\{{))*+\"",
     "sh": r"(?<![^\s])#[^\n]*",
     "php": rf"#[^\n\[][^\n]*|{_BLOCKS}|{_SINGLE}",
     "rs": rf"{_BLOCKS}|{_DOUBLE}",
@@ -28,16 +28,25 @@ _STARTS_OWN = re.compile(r"(?<![\w$])(?:(?<![.])|(?<=[.]{3}))(?<!::)(?<!->)")
 _ENDS_OWN = re.compile(r"(?![\w$]|\s*(?::(?!:)|=(?![=>])))")
 _STARTS_MEMBER = re.compile(r"(?<=[.>:])")
 _STARTS, _ENDS = re.compile(r"(?<![\w$])"), re.compile(r"(?![\w$])")
+# In Ruby, a symbol is no call, and `!`, `?` and `=` are parts of a name.
+_STARTS_IN_RUBY = re.compile(r"(?<![\w$@])(?:(?<!:)|(?<=::))")
+_ASSIGNED_IN_RUBY = r"[ \t]*(?:[-+*/|&]|\|\||&&)?=(?![=~>])"
+_ENDS_IN_RUBY = re.compile(rf"(?![\w$]|[?!](?!=)|:(?!:)|{_ASSIGNED_IN_RUBY})")
+_ENDS_OF_SETTER = re.compile(_ASSIGNED_IN_RUBY)
 
 
 def lines_using(code: str, name: str, family: str, *, member: bool = False) -> Sequence[int]:
     """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object."""
-    if not name or name not in code:
+    word = name.removesuffix("=") if family == "rb" else name
+    if not word or word not in code:
         return ()
     text = _texts(family).sub(_blank, code)
-    places = [*_places(text, name)]
-    for starts, ends in ((_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN), (_STARTS, _ENDS)):
-        if uses := [at for at in places if starts.match(text, at) and ends.match(text, at + len(name))]:
+    places = [*_places(text, word)]
+    marks = (_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN)
+    if family == "rb":  # a call of a method of the same object does not name it
+        marks = (_STARTS_IN_RUBY, _ENDS_IN_RUBY if word == name else _ENDS_OF_SETTER)
+    for starts, ends in (marks, (_STARTS, _ENDS)):
+        if uses := [at for at in places if starts.match(text, at) and ends.match(text, at + len(word))]:
             return tuple(dict.fromkeys(text.count("\n", 0, at) + 1 for at in uses))
     return ()
 

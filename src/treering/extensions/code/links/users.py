@@ -166,7 +166,8 @@ class _SubjectNames:
             yield module_name(family, folder)
         for name in self.wanted:
             yield last_name(family, name)
-            yield anywhere_name(family, name.rpartition(".")[2])
+            parts = name.split(".")
+            yield from (anywhere_name(family, ".".join(parts[at:])) for at in range(len(parts)))
         if family in PUBLISHED:
             yield package_name(family)
 
@@ -218,6 +219,9 @@ class _Meaning:
         if place.is_fixture:
             return None  # its own names are the same by chance
         names = self.sole if self.names.subject.whole or place.is_test else self.names.wanted
+        member = next((one for one in names if "." in use.name[1:] and f".{one}".endswith(f".{use.name}")), None)
+        if member is not None:
+            return member
         last = use.name.lstrip(".").partition(".")[0]
         return next((one for one in names if one.rpartition(".")[2] == last), None)
 

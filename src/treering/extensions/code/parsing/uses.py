@@ -10,11 +10,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from tree_sitter import Node
 
 from treering.extensions.code.parsing.go_variables import call_before, method_results, variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
+from treering.extensions.code.parsing.ruby_calls import RubyNames
 from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, is_distinctive, read_use
 
 Use = tuple[int, str]
@@ -79,7 +81,7 @@ def code_uses(
         if not is_standard(language, one.module)
     ]
     lines = frozenset(line for first, last, _ in imports for line in range(first, last + 1))
-    named = _named(file, root, lines)
+    named = chain(_named(file, root, lines), _called_in_ruby(file, root) if language == "ruby" else ())
     return tuple(sorted({**dict.fromkeys(stated), **dict.fromkeys(named)})[:MOST_USES])
 
 
@@ -167,6 +169,10 @@ class _File:
         types = (name for name in self.names if name[:1].isupper())
         return frozenset(name.encode() for name in (*self.heads, *types, *_INSTANCES, *_PLACES))
 
+    def definition_at(self, start: int) -> int:
+        """Return the number of definitions that begin before a byte, which identifies the last of them."""
+        return bisect_right(self.starts, bisect_right(self.line_starts, start))
+
     def placed(self, written: str, line: int) -> str | None:
         """Return a use at its line; the class of a use of an own member is only known there."""
         if _INSTANCE not in written:
@@ -195,7 +201,7 @@ class _File:
         """Return the use that a chain of names represents, with `(` after it if it is called; `None` if none."""
         called = text.endswith("(")
         how: How = "calls" if called else "uses"
-        parts = _LINK.split(text.rstrip("!("))
+        parts = _LINK.split(text.rstrip("(" if self.language == "ruby" else "!("))
         head, last = parts[0], parts[-1]
         if not head or not last:
             return _member(last, called=called)
@@ -277,8 +283,9 @@ _INSTANCE = "\0"
 
 
 def _member(name: str, *, called: bool) -> CodeUse | None:
-    """Return the use of a member of an unknown object, if its name is distinctive."""
-    return CodeUse("calls", ANYWHERE, f".{name}") if called and is_distinctive(name) else None
+    """Return the use of a member of an unknown object, if its name is distinctive, as with `!` in Ruby."""
+    is_telling = is_distinctive(name) or name.endswith("!")
+    return CodeUse("calls", ANYWHERE, f".{name}") if called and is_telling else None
 
 
 def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
@@ -293,19 +300,40 @@ def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
-    is_go = file.language == "go"
+    is_go, is_ruby = file.language == "go", file.language == "ruby"
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
-        chain = chains[match[0]]
+        if is_ruby and match[0][-1] == _OPEN:
+            continue
+        written = chains[match[0]]
         is_of_result = is_go and match[0][0] == _DOT and match[0][-1] == _OPEN
-        if chain is None and not is_of_result:
+        if written is None and not is_of_result:
             continue
         line = bisect_right(line_starts, match.start())
         use = file.method_of_result(match, line) if is_of_result else None
-        use = use or (file.placed(chain, line) if chain else None)
+        use = use or (file.placed(written, line) if written else None)
         key = (use, bisect_right(starts, line))
         if use and key not in seen and line not in passed and is_used(root, data, match):
             seen.add(key)
             yield line, use
+
+
+def _called_in_ruby(file: _File, root: Node) -> Iterator[Use]:
+    """Yield the calls in Ruby code, at each of their lines: a class of tests may have no definitions.
+
+    A bare name is a call if a class around it defines a method of this name, and if it is no local variable.
+    """
+    members = {one.name.rpartition(".")[2] for one in file.defined if one.holder}
+    names = RubyNames(file.data, root)
+    read, bound = names.bare(members)
+    variables = {(file.definition_at(start), name) for start, name in bound}
+    bare = [(start, f"self.{name}") for start, name in read if (file.definition_at(start), name) not in variables]
+    for start, text in (*names.calls(), *bare):
+        line = bisect_right(file.line_starts, start)
+        own = file.own_member(line, text.removeprefix("self."))
+        use = CodeUse("calls", OWN, own) if own else file.use(f"{text}(")
+        written = file.placed(use.written(), line) if use else None
+        if written:
+            yield line, written
 
 
 def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
