@@ -711,6 +711,37 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("P.java", "import static a.Q.one;\n\nclass P {\n  void one() {}\n  void two() {\n    one();\n  }\n}\n"),
+        ("P.java", "class P {\n  void one() {}\n  class Q {\n    void two() {\n      one();\n    }\n  }\n}\n"),
+        ("P.cs", "class P {\n  void one() {}\n  void two() {\n    one();\n  }\n}\n"),
+        ("P.cpp", "void one() {}\n\nclass P {\n  void one() {}\n  void two() {\n    one();\n  }\n};\n"),
+        ("P.cpp", "class P {\n  void one();\n  void two();\n};\n\nvoid P::two() {\n  one();\n}\n"),
+    ],
+)  # fmt: skip
+def test_a_call_without_an_object_in_a_class_is_one_of_its_own_method(path: str, text: str) -> None:
+    assert uses(path, text)[-1] == "c #P.one"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (
+            "P.java",
+            "import static a.Q.one;\nclass R {\n  void one() {}\n}\nclass P {\n  void two() {\n    one();\n  }\n}\n",
+            "c a.Q#one",
+        ),
+        ("P.java", "class P {\n  P() {}\n  P two() {\n    return new P();\n  }\n}\n", "c #P"),
+        ("P.cpp", "void one() {}\n\nclass R {\n  void one() {}\n};\n\nvoid two() {\n  one();\n}\n", "c #one"),
+        ("P.php", "<?php\nclass P {\n  function one() {}\n  function two() {\n    one();\n  }\n}\n", "c ?#one"),
+    ],
+)  # fmt: skip
+def test_a_call_without_an_object_is_not_one_of_another_class(path: str, text: str, expected: str) -> None:
+    assert [use for use in uses(path, text) if use.startswith("c")] == [expected]
+
+
+@pytest.mark.parametrize(
     ("body", "expected"),
     [
         ("func (e *Repo) run() { e.open() }", ["c #Repo.open"]),

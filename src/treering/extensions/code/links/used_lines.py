@@ -26,17 +26,25 @@ _TEXTS = {
 # A name after a dot is another object's; before `:` or `=` it is a key, a parameter or a keyword.
 _STARTS_OWN = re.compile(r"(?<![\w$])(?:(?<![.])|(?<=[.]{3}))(?<!::)(?<!->)")
 _ENDS_OWN = re.compile(r"(?![\w$]|\s*(?::(?!:)|=(?![=>])))")
+_IMPLICIT = frozenset({"java", "cs", "c"})
 _STARTS_MEMBER = re.compile(r"(?<=[.>:])")
+_ENDS_CALLED = re.compile(r"(?=\s*\()")
 _STARTS, _ENDS = re.compile(r"(?<![\w$])"), re.compile(r"(?![\w$])")
 
 
-def lines_using(code: str, name: str, family: str, *, member: bool = False) -> Sequence[int]:
-    """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object."""
+def lines_using(code: str, name: str, family: str, *, member: bool = False, own: bool = False) -> Sequence[int]:
+    """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object.
+
+    A member of the code's `own` class is also called without an object in languages that allow it.
+    """
     if not name or name not in code:
         return ()
     text = _texts(family).sub(_blank, code)
     places = [*_places(text, name)]
-    for starts, ends in ((_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN), (_STARTS, _ENDS)):
+    first = (_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN)
+    if member and own and family in _IMPLICIT:
+        first = (_STARTS, _ENDS_CALLED)
+    for starts, ends in (first, (_STARTS, _ENDS)):
         if uses := [at for at in places if starts.match(text, at) and ends.match(text, at + len(name))]:
             return tuple(dict.fromkeys(text.count("\n", 0, at) + 1 for at in uses))
     return ()

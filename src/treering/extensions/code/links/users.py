@@ -1,5 +1,6 @@
 """Find the passages that import, call, use or test a code file or its definitions."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
     ANYWHERE,
+    OWN,
     CodeFile,
     CodeUse,
     How,
@@ -349,14 +351,16 @@ def _lines_of(user: CodeUser) -> tuple[int, ...]:
     is_member = use.name.startswith(".") or "." in user.name
     defined = [(one, one.name.replace("::", ".")) for one in segment.definitions]
     headings = {one.first for one, qualified in defined if qualified.rpartition(".")[2] == name}
+    count = Counter(qualified for _, qualified in defined)
     spans = [
         (one.first, one.last)
         for one, qualified in defined
-        if user.apart_from and (qualified in user.apart_from or one.first in headings)
+        # Overloads call each other.
+        if user.apart_from and count[qualified] == 1 and (qualified in user.apart_from or one.first in headings)
     ]
     lines = tuple(
         segment.locator.start + line - 1
-        for line in lines_using(segment.excerpt, name, family, member=is_member)
+        for line in lines_using(segment.excerpt, name, family, member=is_member, own=use.module == OWN)
         if line not in headings and not any(first <= line <= last for first, last in spans)
     )
     if user.apart_from or (lines and use.how != "imports"):

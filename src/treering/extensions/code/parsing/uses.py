@@ -49,6 +49,8 @@ _TYPED = frozenset({"java", "csharp", "php", "ruby", "go", "cpp", "rust"})
 """Languages in which a capitalized name is a type, which may be in a neighboring file without an import."""
 _GLOBAL = frozenset({"c", "cpp", "ruby", "php", "bash"})
 """Languages in which a function in another file may be called without an import."""
+_IMPLICIT = frozenset({"java", "csharp", "cpp"})
+"""Languages in which a method calls another one of its class without naming an object."""
 _NO_CALLS = frozenset(
     "if for while switch match catch return sizeof typeof elif with and or not in is assert del yield await new "
     "function fn func def lambda print len range str int float bool list dict set tuple super isinstance".split()
@@ -174,9 +176,15 @@ class _File:
         if self.language == "go":
             return self._method(written, bisect_right(self.starts, line) - 1)
         use = read_use(written)
-        own = self.own_member(line, use.name) if use else ""
-        resolved = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
+        own = self.own_member(line, use.name.rstrip("(")) if use else ""
+        resolved = use and (CodeUse(use.how, OWN, own) if own else self._not_own(use))
         return resolved.written() if resolved else None
+
+    def _not_own(self, use: CodeUse) -> CodeUse | None:
+        """Return the use of a name that no class around it defines; `(` after it marks a call without an object."""
+        if use.name.endswith("("):
+            return self._without_object(use.name)
+        return _member(use.name, called=use.how == "calls")
 
     def own_member(self, line: int, member: str) -> str:
         """Return the qualified name of a member of a class that encloses a line, or an empty text."""
@@ -191,8 +199,21 @@ class _File:
             holder = holder.rpartition(".")[0]
         return ""
 
+    @cached_property
+    def methods_without_object(self) -> frozenset[str]:
+        """The methods in the file that their class may call without an object; constructors are left out."""
+        if self.language not in _IMPLICIT:
+            return frozenset()
+        members = [one.name.rpartition(".") for one in self.defined]
+        return frozenset(f"{name}(" for holder, _, name in members if holder and holder.rpartition(".")[2] != name)
+
     def use(self, text: str) -> CodeUse | None:
         """Return the use that a chain of names represents, with `(` after it if it is called; `None` if none."""
+        if text in self.methods_without_object:
+            return CodeUse("calls", _INSTANCE, text)
+        return self._without_object(text)
+
+    def _without_object(self, text: str) -> CodeUse | None:
         called = text.endswith("(")
         how: How = "calls" if called else "uses"
         parts = _LINK.split(text.rstrip("!("))
