@@ -768,6 +768,31 @@ def test_a_method_of_a_go_variable_is_found_by_the_stated_type(body: str, expect
     assert [use for use in uses("a.go", text) if use.startswith("c")] == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("void run(@Valid Pet pet, int n) { pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("void run() { Owner pet = find(); pet.open(); }", ["c x.y.Owner#Owner.open"]),
+        ("void run() { final var pet = new Pet(); pet.open(); }", ["c ?#Pet", "c a.b.Pet#Pet.open"]),
+        ("void run() { for (Pet pet : all) { pet.open(); } }", ["c a.b.Pet#Pet.open"]),
+        ("void run(Pet pet) { pet.openAll(); }", ["c ?#.openAll", "c a.b.Pet#Pet.openAll"]),
+        ("void run(P pet) { pet.open(); }", ["c #P.open"]),
+        ("void run(List<Pet> pet) { pet.open(); }", []),
+        ("void run(Pet[] pet) { pet.open(); }", []),
+        ("Pet pet;\n  void run() { all.each(pet -> pet.open()); }", []),
+        ("void run() { { Pet pet = a; } { Owner pet = b; pet.open(); } }", []),
+        ("void one(Pet pet) {}\n  void run() { pet.open(); }", []),
+        ("private final Pet pet;\n  void run() { pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("Pet pet;\n  void run(Owner pet) { pet.open(); }", ["c x.y.Owner#Owner.open"]),
+        ("Pet pet;\n  void run(Owner pet) { this.pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("Pet pet;\n  void run() { var pet = find(); pet.open(); }", []),
+    ],
+)  # fmt: skip
+def test_a_method_of_a_java_variable_is_found_by_the_stated_type(body: str, expected: list[str]) -> None:
+    text = f"package a.b;\n\nimport java.util.List;\nimport x.y.Owner;\n\nclass P {{\n  {body}\n}}\n"
+    assert [use for use in uses("P.java", text) if use.startswith("c")] == expected
+
+
 def test_what_an_alias_represents_is_used_by_its_own_name() -> None:
     text = "import a.b\nimport a.c as see\nfrom .d import run as go\n\ngo()\nsee.all()\na.b.end()\n"
     assert uses("x/y.py", text) == ["i a.b#", "i a.c#", "i .d#run", "c .d#run", "c a.c#all", "c a.b#end"]

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
+from treering.extensions.code.parsing import java_variables
 from treering.extensions.code.parsing.go_variables import call_before, method_results, variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
 from treering.retrieval.index.code_names import ANYWHERE, OWN, CodeUse, How, is_distinctive, read_use
@@ -121,7 +122,7 @@ class _File:
     imports: Sequence[ImportedName]
     defined: Sequence[Defined]
     types: dict[int, Mapping[str, str]] = field(default_factory=dict)
-    """The types of variables in Go, by the number of the definition that contains them."""
+    """The types of variables in Go or Java, by the number of the definition that contains them."""
     methods: dict[tuple[int, str], str | None] = field(default_factory=dict)
     """The calls of methods of variables in Go, by the same number and the variable with the method."""
 
@@ -247,6 +248,35 @@ class _File:
             return self._imported((package, name, method), "calls")
         return CodeUse("calls", OWN, f"{name}.{method}") if name and not dot else _member(method, called=True)
 
+    def method_of_stated_type(self, chain: bytes, line: int) -> str | None:
+        """Return the call of a method of a variable or field in Java, if the file states its type."""
+        *before, variable, method = chain[:-1].decode("utf-8", "replace").split(".")
+        if not method or before not in ([], ["this"]):
+            return None
+        inside = {} if before else self._types_in(bisect_right(self.starts, line) - 1)
+        type_name = inside[variable] if variable in inside else self.fields.get(variable, "")
+        use = self._method_of_class(type_name, method) if type_name else None
+        return use.written() if use else None
+
+    def _method_of_class(self, type_name: str, method: str) -> CodeUse | None:
+        """Return the call of a method of a class in Java. A class that is not imported is in the same package."""
+        if type_name in self.heads:
+            return self._imported((type_name, method), "calls")
+        name = f"{type_name}.{method}"
+        if type_name in self.names:
+            return CodeUse("calls", OWN, name)
+        return None if self.stars else CodeUse("calls", f"{java_variables.package_of(self.data)}{type_name}", name)
+
+    @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """The types of the fields in Java: of variables outside of methods."""
+        holders, code, at = {one.holder for one in self.defined}, list[bytes](), 0
+        for one in self.defined:
+            if one.name not in holders:
+                code.append(self.data[at : self.line_starts[one.start - 1]])
+                at = max(at, self.line_starts[one.end])
+        return java_variables.variable_types(b"".join([*code, self.data[at:]]))
+
     def method_of_result(self, match: re.Match[bytes], line: int) -> str | None:
         """Return the call of a method of the result of a method in the file, such as `c.Root().Find(` in Go."""
         call = call_before(self.data, match.start())
@@ -261,7 +291,8 @@ class _File:
     def _types_in(self, at: int) -> Mapping[str, str]:
         if at not in self.types:
             start, end = (self.defined[at].start, self.defined[at].end) if at >= 0 else (1, 0)
-            self.types[at] = variable_types(self.data[self.line_starts[start - 1] : self.line_starts[end]])
+            stated = java_variables.variable_types if self.language == "java" else variable_types
+            self.types[at] = stated(self.data[self.line_starts[start - 1] : self.line_starts[end]])
         return self.types[at]
 
     def _imported(self, parts: Sequence[str], how: How) -> CodeUse | None:
@@ -314,19 +345,23 @@ def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
-    is_go = file.language == "go"
+    is_go, is_java = file.language == "go", file.language == "java"
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
         chain = chains[match[0]]
         is_of_result = is_go and match[0][0] == _DOT and match[0][-1] == _OPEN
-        if chain is None and not is_of_result:
+        is_of_variable = is_java and match[0][-1] == _OPEN and _DOT in match[0]
+        if chain is None and not (is_of_result or is_of_variable):
             continue
         line = bisect_right(line_starts, match.start())
         use = file.method_of_result(match, line) if is_of_result else None
         use = use or (file.placed(chain, line) if chain else None)
-        key = (use, bisect_right(starts, line))
-        if use and key not in seen and line not in passed and is_used(root, data, match):
-            seen.add(key)
-            yield line, use
+        # The class may inherit the method, so the call of a member of unknown origin is left in.
+        of_class = file.method_of_stated_type(match[0], line) if is_of_variable else None
+        for one in filter(None, (of_class, use)):
+            key = (one, bisect_right(starts, line))
+            if key not in seen and line not in passed and is_used(root, data, match):
+                seen.add(key)
+                yield line, one
 
 
 def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
