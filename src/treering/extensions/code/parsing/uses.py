@@ -265,7 +265,11 @@ class _File:
         name = f"{type_name}.{method}"
         if type_name in self.names:
             return CodeUse("calls", OWN, name)
-        return None if self.stars else CodeUse("calls", f"{java_variables.package_of(self.data)}{type_name}", name)
+        return None if self.stars else CodeUse("calls", f"{self.package}{type_name}", name)
+
+    @cached_property
+    def package(self) -> str:
+        return java_variables.package_of(self.data)
 
     @cached_property
     def fields(self) -> Mapping[str, str]:
@@ -357,10 +361,10 @@ def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
         use = use or (file.placed(chain, line) if chain else None)
         # The class may inherit the method, so the call of a member of unknown origin is left in.
         of_class = file.method_of_stated_type(match[0], line) if is_of_variable else None
-        for one in filter(None, (of_class, use)):
-            key = (one, bisect_right(starts, line))
-            if key not in seen and line not in passed and is_used(root, data, match):
-                seen.add(key)
+        at = bisect_right(starts, line)
+        for one in (of_class, use):
+            if one and (one, at) not in seen and line not in passed and is_used(root, data, match):
+                seen.add((one, at))
                 yield line, one
 
 
