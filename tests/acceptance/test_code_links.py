@@ -565,3 +565,22 @@ def test_calls_of_a_member_by_its_class_name_are_callers(space, project):
     ingest(space, project)
     links = [line for line in told(space, "lib/job.rb::start") if line.startswith("called by")]
     assert links == ["called by (Job.start) main at lib/main.rb#L2-L2"]
+
+
+def test_a_call_of_a_java_variable_is_one_of_its_stated_class(project, space):
+    pets = {
+        "Pet.java": "package a;\n\nclass Pet {\n  void addVisit() {}\n}\n",
+        "Dog.java": "package a;\n\nclass Dog extends Pet {\n  void addVisit() {}\n}\n",
+        "Owner.java": "package a;\n\nclass Owner {\n  void addVisit() {}\n}\n",
+        "Desk.java": "package a;\n\nclass Desk {\n  void run(Pet pet) {\n    pet.addVisit();\n  }\n}\n",
+    }
+    write(project, {f"src/a/{name}": text for name, text in pets.items()})
+    ingest(space, project)
+    callers = {
+        name: told(space, f"src/a/{name}.java::{name}.addVisit", types=["calls"]) for name in ("Pet", "Dog", "Owner")
+    }
+    assert callers == {
+        "Pet": ["called by (Pet.addVisit) Desk.run at src/a/Desk.java#L5-L5"],
+        "Dog": ["perhaps called by (Dog.addVisit) Desk.run at src/a/Desk.java#L5-L5"],
+        "Owner": [],
+    }

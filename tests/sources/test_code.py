@@ -711,6 +711,37 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
 
 
 @pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("P.java", "import static a.Q.one;\n\nclass P {\n  void one() {}\n  void two() {\n    one();\n  }\n}\n"),
+        ("P.java", "class P {\n  void one() {}\n  class Q {\n    void two() {\n      one();\n    }\n  }\n}\n"),
+        ("P.cs", "class P {\n  void one() {}\n  void two() {\n    one();\n  }\n}\n"),
+        ("P.cpp", "void one() {}\n\nclass P {\n  void one() {}\n  void two() {\n    one();\n  }\n};\n"),
+        ("P.cpp", "class P {\n  void one();\n  void two();\n};\n\nvoid P::two() {\n  one();\n}\n"),
+    ],
+)  # fmt: skip
+def test_a_call_without_an_object_in_a_class_is_one_of_its_own_method(path: str, text: str) -> None:
+    assert uses(path, text)[-1] == "c #P.one"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (
+            "P.java",
+            "import static a.Q.one;\nclass R {\n  void one() {}\n}\nclass P {\n  void two() {\n    one();\n  }\n}\n",
+            "c a.Q#one",
+        ),
+        ("P.java", "class P {\n  P() {}\n  P two() {\n    return new P();\n  }\n}\n", "c #P"),
+        ("P.cpp", "void one() {}\n\nclass R {\n  void one() {}\n};\n\nvoid two() {\n  one();\n}\n", "c #one"),
+        ("P.php", "<?php\nclass P {\n  function one() {}\n  function two() {\n    one();\n  }\n}\n", "c ?#one"),
+    ],
+)  # fmt: skip
+def test_a_call_without_an_object_is_not_one_of_another_class(path: str, text: str, expected: str) -> None:
+    assert [use for use in uses(path, text) if use.startswith("c")] == [expected]
+
+
+@pytest.mark.parametrize(
     ("body", "expected"),
     [
         ("func (e *Repo) run() { e.open() }", ["c #Repo.open"]),
@@ -735,6 +766,31 @@ def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telli
 def test_a_method_of_a_go_variable_is_found_by_the_stated_type(body: str, expected: list[str]) -> None:
     text = f'package a\n\nimport (\n\t"testing"\n\n\t"x.org/y"\n)\n\n{body}\n'
     assert [use for use in uses("a.go", text) if use.startswith("c")] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("void run(@Valid Pet pet, int n) { pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("void run() { Owner pet = find(); pet.open(); }", ["c x.y.Owner#Owner.open"]),
+        ("void run() { final var pet = new Pet(); pet.open(); }", ["c ?#Pet", "c a.b.Pet#Pet.open"]),
+        ("void run() { for (Pet pet : all) { pet.open(); } }", ["c a.b.Pet#Pet.open"]),
+        ("void run(Pet pet) { pet.openAll(); }", ["c ?#.openAll", "c a.b.Pet#Pet.openAll"]),
+        ("void run(P pet) { pet.open(); }", ["c #P.open"]),
+        ("void run(List<Pet> pet) { pet.open(); }", []),
+        ("void run(Pet[] pet) { pet.open(); }", []),
+        ("Pet pet;\n  void run() { all.each(pet -> pet.open()); }", []),
+        ("void run() { { Pet pet = a; } { Owner pet = b; pet.open(); } }", []),
+        ("void one(Pet pet) {}\n  void run() { pet.open(); }", []),
+        ("private final Pet pet;\n  void run() { pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("Pet pet;\n  void run(Owner pet) { pet.open(); }", ["c x.y.Owner#Owner.open"]),
+        ("Pet pet;\n  void run(Owner pet) { this.pet.open(); }", ["c a.b.Pet#Pet.open"]),
+        ("Pet pet;\n  void run() { var pet = find(); pet.open(); }", []),
+    ],
+)  # fmt: skip
+def test_a_method_of_a_java_variable_is_found_by_the_stated_type(body: str, expected: list[str]) -> None:
+    text = f"package a.b;\n\nimport java.util.List;\nimport x.y.Owner;\n\nclass P {{\n  {body}\n}}\n"
+    assert [use for use in uses("P.java", text) if use.startswith("c")] == expected
 
 
 def test_what_an_alias_represents_is_used_by_its_own_name() -> None:

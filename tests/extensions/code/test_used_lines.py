@@ -28,6 +28,12 @@ def test_lines_using_a_member_name_its_object():
     assert lines_using("total = cart.total()\nother(total)\n", "total", "py", member=True) == (1,)
 
 
+@pytest.mark.parametrize("family", ["java", "cs", "c"])
+def test_lines_using_an_own_method_need_no_object(family):
+    code = "int total = 1;\ntotal();\nthis.total();\nsubtotal();\n"
+    assert lines_using(code, "total", family, member=True, own=True) == (2, 3)
+
+
 def test_lines_using_a_name_only_through_its_module_are_found():
     assert lines_using("import sums\n\nsums.total(1)\n", "total", "py") == (3,)
 

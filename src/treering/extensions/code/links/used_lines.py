@@ -26,7 +26,9 @@ _TEXTS = {
 # A name after a dot is another object's; before `:` or `=` it is a key, a parameter or a keyword.
 _STARTS_OWN = re.compile(r"(?<![\w$])(?:(?<![.])|(?<=[.]{3}))(?<!::)(?<!->)")
 _ENDS_OWN = re.compile(r"(?![\w$]|\s*(?::(?!:)|=(?![=>])))")
+_IMPLICIT = frozenset({"java", "cs", "c"})
 _STARTS_MEMBER = re.compile(r"(?<=[.>:])")
+_ENDS_CALLED = re.compile(r"(?=\s*\()")
 _STARTS, _ENDS = re.compile(r"(?<![\w$])"), re.compile(r"(?![\w$])")
 # In Ruby, a symbol is no call, and `!`, `?` and `=` are parts of a name.
 _STARTS_IN_RUBY = re.compile(r"(?<![\w$@])(?:(?<!:)|(?<=::))")
@@ -35,14 +37,19 @@ _ENDS_IN_RUBY = re.compile(rf"(?![\w$]|[?!](?!=)|:(?!:)|{_ASSIGNED_IN_RUBY})")
 _ENDS_OF_SETTER = re.compile(_ASSIGNED_IN_RUBY)
 
 
-def lines_using(code: str, name: str, family: str, *, member: bool = False) -> Sequence[int]:
-    """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object."""
+def lines_using(code: str, name: str, family: str, *, member: bool = False, own: bool = False) -> Sequence[int]:
+    """Return the lines of a code, from 1, that use a name; of a `member`, lines that use it with its object.
+
+    A member of the code's `own` class is also called without an object in languages that allow it.
+    """
     word = name.removesuffix("=") if family == "rb" else name
     if not word or word not in code:
         return ()
     text = _texts(family).sub(_blank, code)
     places = [*_places(text, word)]
     marks = (_STARTS_MEMBER, _ENDS) if member else (_STARTS_OWN, _ENDS_OWN)
+    if member and own and family in _IMPLICIT:
+        marks = (_STARTS, _ENDS_CALLED)
     if family == "rb":  # a call of a method of the same object does not name it
         marks = (_STARTS_IN_RUBY, _ENDS_IN_RUBY if word == name else _ENDS_OF_SETTER)
     for starts, ends in (marks, (_STARTS, _ENDS)):

@@ -1,5 +1,6 @@
 """Find the passages that import, call, use or test a code file or its definitions."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound, Reach
 from treering.retrieval.index.code_names import (
     ANYWHERE,
+    OWN,
     CodeFile,
     CodeUse,
     How,
@@ -117,7 +119,7 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
     if subject.file.family in PUBLISHED:
         packages = yield from read_packages(found, subject.file.family, subject.root)
         found = yield from _more(found, names.published(packages), reach)
-    users = yield from _read(names, found, packages, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)
+    users = yield from _read(names, found, packages, reach, most=_MAX_READ if thorough else _MAX_READ_QUICKLY)
     if thorough:
         users = yield from _by_imported_class(names, found, reach, users)
     if thorough or all(user.how == "imports" for user in users):
@@ -178,7 +180,9 @@ class _SubjectNames:
         yield from (uses_name(family, module, name) for name in (*self.wanted, "*") if named)
 
 
-def _read(names: _SubjectNames, found: PassagesFound, packages: Packages, *, most: int) -> Steps[list[CodeUser]]:
+def _read(
+    names: _SubjectNames, found: PassagesFound, packages: Packages, reach: Reach, *, most: int
+) -> Steps[list[CodeUser]]:
     """Read the passages found by name, and return those that really use the subject."""
     subject, family = names.subject, names.file.family
     named = [name for name in found.named if name[0] in "iua"]
@@ -188,7 +192,8 @@ def _read(names: _SubjectNames, found: PassagesFound, packages: Packages, *, mos
     segments = yield from _segments(places)
     sole = frozenset(name for name in names.wanted if _is_sole(names, found, name))
     meaning = _Meaning(names, found, package_folders(found, [names.file], subject.root), packages, sole)
-    return [user for place in places for user in _users_in(meaning, place, segments.get(_key(place)))]
+    users = [user for place in places for user in _users_in(meaning, place, segments.get(_key(place)))]
+    return (yield from _without_other_classes(meaning, users, reach))
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,17 @@ class _Meaning:
         if other and not self._is_of_another(place, use):
             return self.name(place, other)
         return None
+
+    def stated_classes(self, user: CodeUser) -> set[str]:
+        """Return the classes in whose name the passage calls a member of unknown origin, if they define it."""
+        if not (user.place.file.family == "java" and user.use.module == ANYWHERE and user.use.name.startswith(".")):
+            return set()
+        stated = [use for use in _uses_of(user.segment, self.names.subject) if use.name.endswith(user.use.name)]
+        return {
+            use.name.removesuffix(user.use.name)
+            for use in stated
+            if use.module != ANYWHERE and self._is_of_another(user.place, use)
+        }
 
     def _unsure_name(self, place: CodePlace, use: CodeUse) -> str | None:
         if place.is_fixture:
@@ -241,13 +257,17 @@ class _Meaning:
     def _is_of_another(self, place: CodePlace, use: CodeUse) -> bool:
         """Return whether a use means a method that a type defines itself, or one of a type in another repository."""
         family, root = place.file.family, self.names.subject.root
-        modules = [
+        modules = {
             module
             for spelled, _ in used_from(place.file, use)
             for module in (self.packages.modules(spelled) if spelled.startswith("@") else [spelled])
-        ]
+        }
         same = places_in(self.found, last_name(family, use.name), family, root)
-        is_defined = any(one.file.module in modules and _defines(one, use.name) for one in same)
+        # A short class is one passage with its methods. In Go, this would be an interface, whose calls reach others.
+        names = (use.name, use.name.rpartition(".")[0]) if family == "java" else (use.name,)
+        is_defined = any(
+            not modules.isdisjoint(one.file.modules) and _defines(one, name) for one in same for name in names
+        )
         return is_defined or (not modules and bool(self.packages.folders))
 
     def _is_module(self, module: str, place: CodePlace) -> bool:
@@ -261,6 +281,18 @@ class _Meaning:
         others = places_in(self.found, module_name(file.family, module), file.family, self.names.subject.root)
         best = nearest(others, place.file)
         return best is not None and best.file.path == file.path
+
+
+def _without_other_classes(meaning: _Meaning, users: Sequence[CodeUser], reach: Reach) -> Steps[list[CodeUser]]:
+    """Leave out calls of a member of unknown origin that are calls of another class, and of no base or subclass."""
+    stated = [meaning.stated_classes(user) for user in users]
+    others, file = set[str]().union(*stated), meaning.names.file
+    if not others:
+        return list(users)
+    own = {user.name.rpartition(".")[0] for user in users}
+    root = meaning.names.subject.root
+    related = yield from related_classes(own, others, family=file.family, root=root, reach=reach)
+    return [user for user, classes in zip(users, stated, strict=True) if not classes or classes & related]
 
 
 def _by_imported_class(
@@ -353,14 +385,16 @@ def _lines_of(user: CodeUser) -> tuple[int, ...]:
     is_member = use.name.startswith(".") or "." in user.name
     defined = [(one, one.name.replace("::", ".")) for one in segment.definitions]
     headings = {one.first for one, qualified in defined if qualified.rpartition(".")[2] == name}
+    count = Counter(qualified for _, qualified in defined)
     spans = [
         (one.first, one.last)
         for one, qualified in defined
-        if user.apart_from and (qualified in user.apart_from or one.first in headings)
+        # Overloads call each other.
+        if user.apart_from and count[qualified] == 1 and (qualified in user.apart_from or one.first in headings)
     ]
     lines = tuple(
         segment.locator.start + line - 1
-        for line in lines_using(segment.excerpt, name, family, member=is_member)
+        for line in lines_using(segment.excerpt, name, family, member=is_member, own=use.module == OWN)
         if line not in headings and not any(first <= line <= last for first, last in spans)
     )
     if user.apart_from or (lines and use.how != "imports"):
@@ -462,7 +496,7 @@ def _uses_of(segment: Segment | None, subject: CodeSubject) -> list[CodeUse]:
     """Return the uses of a segment: for a whole file imports first, for a symbol calls first."""
     strength = _OF_FILES if subject.whole else _OF_SYMBOLS
     uses = filter(None, map(read_use, segment.uses if segment else ()))
-    return sorted(uses, key=lambda use: strength.index(use.how))
+    return sorted(uses, key=lambda use: (strength.index(use.how), use.module == ANYWHERE))
 
 
 def _segments(places: Sequence[CodePlace]) -> Steps[Mapping[tuple[str, str], Segment]]:

@@ -14,6 +14,7 @@ from itertools import chain
 
 from tree_sitter import Node
 
+from treering.extensions.code.parsing import java_variables
 from treering.extensions.code.parsing.go_variables import call_before, method_results, variable_types
 from treering.extensions.code.parsing.imports import ImportedName, is_standard
 from treering.extensions.code.parsing.ruby_calls import RubyNames
@@ -51,6 +52,8 @@ _TYPED = frozenset({"java", "csharp", "php", "ruby", "go", "cpp", "rust"})
 """Languages in which a capitalized name is a type, which may be in a neighboring file without an import."""
 _GLOBAL = frozenset({"c", "cpp", "ruby", "php", "bash"})
 """Languages in which a function in another file may be called without an import."""
+_IMPLICIT = frozenset({"java", "csharp", "cpp"})
+"""Languages in which a method calls another one of its class without naming an object."""
 _NO_CALLS = frozenset(
     "if for while switch match catch return sizeof typeof elif with and or not in is assert del yield await new "
     "function fn func def lambda print len range str int float bool list dict set tuple super isinstance".split()
@@ -121,7 +124,7 @@ class _File:
     imports: Sequence[ImportedName]
     defined: Sequence[Defined]
     types: dict[int, Mapping[str, str]] = field(default_factory=dict)
-    """The types of variables in Go, by the number of the definition that contains them."""
+    """The types of variables in Go or Java, by the number of the definition that contains them."""
     methods: dict[tuple[int, str], str | None] = field(default_factory=dict)
     """The calls of methods of variables in Go, by the same number and the variable with the method."""
 
@@ -180,9 +183,15 @@ class _File:
         if self.language == "go":
             return self._method(written, bisect_right(self.starts, line) - 1)
         use = read_use(written)
-        own = self.own_member(line, use.name) if use else ""
-        resolved = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
+        own = self.own_member(line, use.name.rstrip("(")) if use else ""
+        resolved = use and (CodeUse(use.how, OWN, own) if own else self._not_own(use))
         return resolved.written() if resolved else None
+
+    def _not_own(self, use: CodeUse) -> CodeUse | None:
+        """Return the use of a name that no class around it defines; `(` after it marks a call without an object."""
+        if use.name.endswith("("):
+            return self._without_object(use.name)
+        return _member(use.name, called=use.how == "calls")
 
     def own_member(self, line: int, member: str) -> str:
         """Return the qualified name of a member of a class that encloses a line, or an empty text."""
@@ -197,8 +206,21 @@ class _File:
             holder = holder.rpartition(".")[0]
         return ""
 
+    @cached_property
+    def methods_without_object(self) -> frozenset[str]:
+        """The methods in the file that their class may call without an object; constructors are left out."""
+        if self.language not in _IMPLICIT:
+            return frozenset()
+        members = [one.name.rpartition(".") for one in self.defined]
+        return frozenset(f"{name}(" for holder, _, name in members if holder and holder.rpartition(".")[2] != name)
+
     def use(self, text: str) -> CodeUse | None:
         """Return the use that a chain of names represents, with `(` after it if it is called; `None` if none."""
+        if text in self.methods_without_object:
+            return CodeUse("calls", _INSTANCE, text)
+        return self._without_object(text)
+
+    def _without_object(self, text: str) -> CodeUse | None:
         called = text.endswith("(")
         how: How = "calls" if called else "uses"
         parts = _LINK.split(text.rstrip("(" if self.language == "ruby" else "!("))
@@ -232,6 +254,39 @@ class _File:
             return self._imported((package, name, method), "calls")
         return CodeUse("calls", OWN, f"{name}.{method}") if name and not dot else _member(method, called=True)
 
+    def method_of_stated_type(self, chain: bytes, line: int) -> str | None:
+        """Return the call of a method of a variable or field in Java, if the file states its type."""
+        *before, variable, method = chain[:-1].decode("utf-8", "replace").split(".")
+        if not method or before not in ([], ["this"]):
+            return None
+        inside = {} if before else self._types_in(bisect_right(self.starts, line) - 1)
+        type_name = inside[variable] if variable in inside else self.fields.get(variable, "")
+        use = self._method_of_class(type_name, method) if type_name else None
+        return use.written() if use else None
+
+    def _method_of_class(self, type_name: str, method: str) -> CodeUse | None:
+        """Return the call of a method of a class in Java. A class that is not imported is in the same package."""
+        if type_name in self.heads:
+            return self._imported((type_name, method), "calls")
+        name = f"{type_name}.{method}"
+        if type_name in self.names:
+            return CodeUse("calls", OWN, name)
+        return None if self.stars else CodeUse("calls", f"{self.package}{type_name}", name)
+
+    @cached_property
+    def package(self) -> str:
+        return java_variables.package_of(self.data)
+
+    @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """The types of the fields in Java: of variables outside of methods."""
+        holders, code, at = {one.holder for one in self.defined}, list[bytes](), 0
+        for one in self.defined:
+            if one.name not in holders:
+                code.append(self.data[at : self.line_starts[one.start - 1]])
+                at = max(at, self.line_starts[one.end])
+        return java_variables.variable_types(b"".join([*code, self.data[at:]]))
+
     def method_of_result(self, match: re.Match[bytes], line: int) -> str | None:
         """Return the call of a method of the result of a method in the file, such as `c.Root().Find(` in Go."""
         call = call_before(self.data, match.start())
@@ -246,7 +301,8 @@ class _File:
     def _types_in(self, at: int) -> Mapping[str, str]:
         if at not in self.types:
             start, end = (self.defined[at].start, self.defined[at].end) if at >= 0 else (1, 0)
-            self.types[at] = variable_types(self.data[self.line_starts[start - 1] : self.line_starts[end]])
+            stated = java_variables.variable_types if self.language == "java" else variable_types
+            self.types[at] = stated(self.data[self.line_starts[start - 1] : self.line_starts[end]])
         return self.types[at]
 
     def _imported(self, parts: Sequence[str], how: How) -> CodeUse | None:
@@ -300,21 +356,25 @@ def _named(file: _File, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     seen: set[tuple[str | None, int]] = set()
     chains, starts = _Chains(file), file.starts
     is_used = _is_used_in_python if file.language == "python" else _is_used
-    is_go, is_ruby = file.language == "go", file.language == "ruby"
+    is_go, is_java, is_ruby = (file.language == one for one in ("go", "java", "ruby"))
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
         if is_ruby and match[0][-1] == _OPEN:
             continue
         written = chains[match[0]]
         is_of_result = is_go and match[0][0] == _DOT and match[0][-1] == _OPEN
-        if written is None and not is_of_result:
+        is_of_variable = is_java and match[0][-1] == _OPEN and _DOT in match[0]
+        if written is None and not (is_of_result or is_of_variable):
             continue
         line = bisect_right(line_starts, match.start())
         use = file.method_of_result(match, line) if is_of_result else None
         use = use or (file.placed(written, line) if written else None)
-        key = (use, bisect_right(starts, line))
-        if use and key not in seen and line not in passed and is_used(root, data, match):
-            seen.add(key)
-            yield line, use
+        # The class may inherit the method, so the call of a member of unknown origin is left in.
+        of_class = file.method_of_stated_type(match[0], line) if is_of_variable else None
+        at = bisect_right(starts, line)
+        for one in (of_class, use):
+            if one and (one, at) not in seen and line not in passed and is_used(root, data, match):
+                seen.add((one, at))
+                yield line, one
 
 
 def _called_in_ruby(file: _File, root: Node) -> Iterator[Use]:
