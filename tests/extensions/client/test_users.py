@@ -217,3 +217,9 @@ def test_all_memories_of_a_user_can_be_listed_in_pages(users):
 def test_invalid_user_or_channel_is_refused_at_once(options, named):
     with pytest.raises(InvalidInput, match=named):
         client_parts.blocking(**options)
+
+
+@pytest.mark.parametrize("user_id", ["", 5, True, ["ada"]])
+def test_user_id_must_be_text(user_id):
+    with pytest.raises(InvalidInput, match="user_id"):
+        client_parts.blocking(client_parts.config(), user_id=user_id)

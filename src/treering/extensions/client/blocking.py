@@ -98,6 +98,7 @@ class BlockingMemoryClient:
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         given = Given(connection, vector_store, embedder, reranker, background)
+        check_type(user_id, str | None, name="user_id", expected="text")
         if user_id == "":
             raise InvalidInput("user_id: an empty text names no user.", hint="Give an id, or None for all users.")
         if channel not in get_args(Channel):

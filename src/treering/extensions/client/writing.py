@@ -122,8 +122,9 @@ class MemoryWriter:
     def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[RefusedEntry]:
         """Write an entry without its links if they are refused; its metadata still contains the related ids."""
         if isinstance(error, Conflict):
-            # An entry left in the journal by a crash may have been written and erased since: it stays erased.
-            _LOG.warning("%s was not written: its id is already used.", entry.id)
+            # Another process wrote it, or it was written before a crash and erased since: then it stays erased.
+            if not self._engine.ledger.heads([entry.id]):
+                _LOG.warning("%s was not written: it was erased.", entry.id)
             return []
         try:
             self._apply([entry], ())
