@@ -4,7 +4,8 @@ from treering.models.vocabulary import word_rarity
 from treering.retrieval.text.analysis import index_text
 from treering.retrieval.text.typed_words import TypedWords, unknown_among
 
-HERE = set(index_text("uploads are retried by parse_filter in core/filters.py; GitHub max depth well known").split())
+TEXT = "uploads are retried by parse_filter in core/filters.py; GitHub max depth well known; config.load()"
+HERE = set(index_text(TEXT).split())
 
 
 def unknown(task):
@@ -20,6 +21,8 @@ def unknown(task):
         ("add support for Kafka and kafka", ["Kafka"]),
         ("call parse_depth, then parse_filter", ["parse_depth"]),
         ("use parseFilter", []),
+        ("what does ConfigLoader do", ["ConfigLoader"]),
+        ("use configLoad", []),
         ("the github workflow", ["workflow"]),
         ("fix `retry` and `x`", ["x"]),
         ("see core/filters.py and core/plans.py", ["core/plans.py"]),

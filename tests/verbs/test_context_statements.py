@@ -2,7 +2,7 @@
 
 import pytest
 
-from space_parts import decide, note, task
+from space_parts import decide, note, open_space, task
 
 
 def context(space, what, **options):
@@ -125,3 +125,14 @@ def test_long_turn_keeps_its_place_beside_the_fact(space):
     space.fact("capital = Ekvik", of="Norrland", because=f"{source.id} {source.segments[0].segment_id}")
     report = context(space, "What is the capital of Norrland?")
     assert [item.section for item in report.pack.items] == ["facts", "sources"]
+
+
+def test_context_quotes_the_line_that_a_wrong_statement_cites(tmp_path):
+    lines = ["class Config:", "    limit_concurrency: int | None = None", "    backlog: int = 2048", ""]
+    (tmp_path / "config.py").write_text("\n".join(lines))
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("path", input={"path": str(tmp_path / "config.py")})
+        space.decide("limit_concurrency defaults to 100", because=["config.py:2"])
+        pack = space.query("context", input={"task": "What is the default of limit_concurrency?"}).pack
+    decisions = [one.text for one in pack.items if one.section == "decisions"]
+    assert decisions == ['"limit_concurrency: int | None = None"']

@@ -259,6 +259,53 @@ def test_edit_gives_the_reason_of_a_decision(space, acme):
     )
 
 
+def test_edit_of_cited_lines_shows_their_decision_first(space, acme):
+    space.decide("A file is put", because=["acme/upload.py:3"])
+    space.decide("A send has a name", because=["acme/upload.py:1"])
+    first, second, *_ = texts(lines_before_edit(space, [edit("put(file)", "post(file)")], acme))
+    assert first.startswith("This edit changes the lines that it cites. Decision: A file is put (acme/upload.py:3;")
+    assert second.startswith("Decision: A send has a name")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_changed"),
+    [
+        ("    return connection.put(file)", "    return connection.post(file)", True),
+        ("def send(file", "def send_all(file", False),
+        ("    return connection.put(file)\n", "", True),
+        ("    return connection.put(file)\n", "    file.check()\n    return connection.put(file)\n", False),
+        ("class Uploader:", "class Loader:", False),
+    ],
+)
+def test_edit_states_whether_it_changes_cited_lines(space, acme, before, after, is_changed):
+    space.decide("A file is put", because=["acme/upload.py:3"])
+    (acme / "acme/upload.py").write_text(f"# A comment that moves the lines.\n{UPLOAD}")
+    written = FileEdit("acme/upload.py", content=(acme / "acme/upload.py").read_text().replace(before, after))
+    for one in (edit(before, after), written):
+        shown = [line for line in texts(lines_before_edit(space, [one], acme)) if "A file is put" in line]
+        assert [line.startswith("This edit changes the lines that it cites.") for line in shown] == [is_changed]
+
+
+def test_edit_of_a_file_cited_as_a_whole_changes_no_cited_line(tmp_path):
+    scratch = Scratch(tmp_path / "acme")
+    steps = "".join(f"    line_{number} = connection.put(file, {number})\n" for number in range(80))
+    scratch.commit({"acme/upload.py": f"def send(file, connection):\n{steps}\n\ndef check(file, connection):\n{steps}"})
+    with open_space(f"sqlite:{tmp_path}/space.db") as space:
+        space.ingest("repo", input={"path": str(scratch.folder)})
+        space.decide("All is sent here", because=["acme/upload.py"])
+        (line, *_) = texts(
+            lines_before_edit(space.asked_from(scratch.folder), [edit("(file, 7)", "(file, 8)")], scratch.folder)
+        )
+    assert line.startswith("Decision: All is sent here")
+
+
+def test_edit_shows_the_place_that_a_decision_cites_in_the_edited_file(space, acme):
+    space.decide("A file is sent once", because=["acme/upload.py:3", "acme/queue.py:5"])
+    for path, place in (("acme/queue.py", "acme/queue.py:5"), ("acme/upload.py", "acme/upload.py:3")):
+        (line, *_) = texts(lines_before_edit(space, [FileEdit(path)], acme))
+        assert line == f"Decision: A file is sent once ({place}; by an agent)"
+
+
 def test_patch_of_several_files_shows_their_decision_once(space, acme):
     space.decide("A file is sent once", because=["acme/upload.py:3", "acme/queue.py:5"])
     edits = [FileEdit("acme/upload.py"), FileEdit("acme/queue.py")]

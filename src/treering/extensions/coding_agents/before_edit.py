@@ -1,7 +1,7 @@
 """The lines before an edit: rules and decisions that govern the file, users of what changes, tests, companions."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import Any
 from treering.core.characters import one_line
 from treering.core.counting import counted_things, listed_up_to
 from treering.core.errors import TreeringError
+from treering.core.evidence import EvidenceRef, Lines
 from treering.core.objects import Constraint, Knowledge, Preference, Source
 from treering.core.scope import ROOT
 from treering.extensions.code.links.changed_together import partners_of
@@ -19,6 +20,7 @@ from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
 from treering.extensions.code.repository.contents import RepositoryContents
 from treering.extensions.coding_agents.edits import (
+    ChangedLines,
     FileEdit,
     TouchedSymbols,
     name_in_calls,
@@ -58,7 +60,7 @@ _HOOKS = TUNING.hooks
 _MAX_EDITED_FILES = 3
 _MAX_LINES = 10
 """Lines of a file that use a symbol; more are counted."""
-_OF_SYMBOLS, _OF_FILE, _UNRELATED = 0, 1, 4
+_OF_LINES, _OF_SYMBOLS, _OF_FILE, _UNRELATED = 0, 1, 2, 5
 """Distances of a rule from an edit."""
 _MAX_SUBJECT_CHARS = 20_000
 """Of a file that is only read, for its terms."""
@@ -88,12 +90,13 @@ def lines_before_edit(space: Space, edits: Sequence[FileEdit], top: Path) -> lis
     rules = [one for one in rules if one.item.id not in broken]
     here: dict[str, HeldRule] = {}
     read: dict[str, HookLine] = {}
-    for edit in edits[:_MAX_EDITED_FILES]:
-        source = file_at(call, repository, edit.path)
+    files = [(edit, file_at(call, repository, edit.path)) for edit in edits[:_MAX_EDITED_FILES]]
+    edited = {source.id for _, source in files if source}
+    for edit, source in files:
         touched = touched_by(edit, top)
         applying = [one for one in rules if not _is_for_others(one.item, edit, paths)]
         here |= {one.item.id: one for one in applying}
-        governing = _governing(call, applying, edit, source, touched)
+        governing = _governing(call, applying, edit, source, touched, edited, ChangedLines.of(edit, top))
         lines += [line for rule, line in governing if not rule.is_only_in_files][: max(most, 1)]
         read |= {line.key: line for rule, line in governing if rule.is_only_in_files}
         if source:
@@ -162,20 +165,28 @@ def _is_for_others(item: Knowledge, edit: FileEdit, paths: Iterable[str]) -> boo
 
 
 def _governing(
-    call: Call, rules: Sequence[HeldRule], edit: FileEdit, source: Source | None, touched: TouchedSymbols
+    call: Call,
+    rules: Sequence[HeldRule],
+    edit: FileEdit,
+    source: Source | None,
+    touched: TouchedSymbols,
+    edited: Container[str],
+    changed: ChangedLines,
 ) -> list[tuple[HeldRule, HookLine]]:
-    """Return knowledge with its lines: about the edited symbols, then confirmed, unconfirmed, and only in files.
+    """Return knowledge with its lines: on the changed lines, the edited symbols, then confirmed, unconfirmed, in files.
 
     Of each: about the file, then rules of its folders and rules about its subject.
     """
+    cited = _changed_evidence(rules, source, changed)
     parts = frozenset(part for start in _starts(source, touched.symbols) for part in start.segments)
     places = [{source.id: parts}] if source and parts else []
     whole_file = {source.id if source else "": frozenset[str]()}
     subject, renamed = _Subject.of(edit, source), about_renamed(call, rules, edit.path)
 
     def distance(rule: HeldRule) -> int:
-        """Return 0 for knowledge about the symbols, 1 for the file, and more for its folders and its subject."""
+        """Return 0 for knowledge that cites the changed lines, and more for the symbols, the file and so on."""
         is_near = (
+            rule.item.id in cited,
             any(rule.rests_on(one) for one in places),
             rule.rests_on(whole_file) or rule.item.id in renamed or _is_named(edit.path, rule.item),
             applies_to(scope_of(rule.item), edit.path) and not (rule.is_only_in_files and not subject.has(rule.item)),
@@ -186,10 +197,44 @@ def _governing(
     far_of = {rule.item.id: far for rule in rules if (far := distance(rule)) < _UNRELATED}
     near = [rule for rule in rules if rule.item.id in far_of]
     near.sort(key=lambda rule: _rank(rule, far_of[rule.item.id]))
-    shown = [with_lost_lines(call, rule) for rule in with_places(call, each_once(near))]
+    refs = {ref for one in cited.values() for ref in one}
+    placed = with_places(call, each_once(near), lambda ref: 0 if ref in refs else 1 + (ref.source_id not in edited))
+    shown = [with_lost_lines(call, rule) for rule in placed]
     if source and source.title != edit.path:  # renamed since it was read
         shown = [replace(one, place=_moved(one.place, source.title, edit.path)) for one in shown]
-    return [(rule, rule.line_for(edit.path if far_of[rule.item.id] <= _OF_FILE else "edit")) for rule in shown]
+    return [(rule, _line_at(far_of[rule.item.id], rule, edit.path)) for rule in shown]
+
+
+def _line_at(far: int, rule: HeldRule, path: str) -> HookLine:
+    """Return the line of a rule at a distance from an edit."""
+    if far > _OF_LINES:
+        return rule.line_for(path if far <= _OF_FILE else "edit")
+    line = rule.line_for(f"{path}:changed")
+    return HookLine(line.key, f"This edit changes the lines that it cites. {line.text}")
+
+
+def _changed_evidence(
+    rules: Sequence[HeldRule], source: Source | None, changed: ChangedLines
+) -> Mapping[str, Collection[EvidenceRef]]:
+    """Return by id the rules that cite lines which an edit changes, with this evidence.
+
+    Rules that cite a whole file of several passages are left out.
+    """
+    segments = {one.segment_id: one for one in source.segments} if source and changed.ranges else {}
+
+    def is_changed(ref: EvidenceRef) -> bool:
+        segment = segments[ref.segment_id]
+        place = ref.locator(segment)
+        return isinstance(place, Lines) and changed.include(ref.quote(segment).split("\n"), place.start)
+
+    cited: dict[str, list[EvidenceRef]] = {}
+    for rule in rules:
+        refs = [ref for ref in rule.item.evidence_refs if source and ref.source_id == source.id]
+        refs = [ref for ref in refs if ref.segment_id in segments]
+        is_whole_file = len(refs) == len(segments) > 1 and all(ref.lines is None for ref in refs)
+        if refs and not is_whole_file and (here := [*filter(is_changed, refs)]):
+            cited[rule.item.id] = here
+    return cited
 
 
 def _moved(place: str, old: str, path: str) -> str:
@@ -197,8 +242,8 @@ def _moved(place: str, old: str, path: str) -> str:
     return f"{path}{place.removeprefix(old)}" if place.startswith(f"{old}:") else place
 
 
-def _rank(rule: HeldRule, far: int) -> tuple[bool, bool, bool, int]:
-    return rule.is_only_in_files, far > _OF_SYMBOLS, not rule.item.was_active, far
+def _rank(rule: HeldRule, far: int) -> tuple[bool, int, bool, int]:
+    return rule.is_only_in_files, min(far, _OF_FILE), not rule.item.was_active, far
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,41 @@ def whole_changes_of(edit: FileEdit, top: Path) -> Sequence[Replacement]:
     return (Replacement(text, after),) if changes else ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedLines:
+    """The lines of a file before and after an edit, and the first and last line of each change, from 1, before it."""
+
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    ranges: Sequence[tuple[int, int]] = ()
+
+    @classmethod
+    def of(cls, edit: FileEdit, top: Path) -> "ChangedLines":
+        """Return the lines that an edit changes in a file as it is now; none if it only reads or creates the file."""
+        text = text_at(edit.path, top)
+        if not text:
+            return cls()
+        changes = [one for one in replacements_of(edit, top) if one.before in text]
+        after = text
+        for one in changes:
+            after = after.replace(one.before, one.after, 1)
+        return cls(text.split("\n"), after.split("\n"), [_changed_lines(text, one) for one in changes])
+
+    def include(self, cited: Sequence[str], line: int) -> bool:
+        """Return whether a change removes or edits lines which were read at a line and may have moved since."""
+        found = _places_of(cited, self.before) if cited and self.ranges else []
+        if len(found) <= len(_places_of(cited, self.after)):
+            return False
+        start = min(found, key=lambda one: abs(one - line))
+        return any(first <= start + len(cited) - 1 and start <= last for first, last in self.ranges)
+
+
+def _places_of(cited: Sequence[str], lines: Sequence[str]) -> list[int]:
+    """Return the lines, from 1, at which consecutive lines occur."""
+    size = len(cited)
+    return [at + 1 for at, line in enumerate(lines) if line == cited[0] and lines[at : at + size] == cited]
+
+
 def text_at(path: str, top: Path) -> str:
     """Return the text of a file as it is now; empty without one."""
     with suppress(OSError):

@@ -1,9 +1,10 @@
 """The rules and decisions that are valid in a work tree, for the hooks that show them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treering.core.characters import one_line
+from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Source, kind_in_words
 from treering.core.policy import is_over
@@ -63,10 +64,12 @@ class HeldRule:
 
     def rests_on(self, places: Mapping[str, frozenset[str]]) -> bool:
         """Return whether its evidence is in some sources, given by id with segments; none: in any of the source."""
-        return any(
-            ref.source_id in places and (not (parts := places[ref.source_id]) or ref.segment_id in parts)
-            for ref in self.item.evidence_refs
-        )
+        return any(_is_in(ref, places) for ref in self.item.evidence_refs)
+
+
+def _is_in(ref: EvidenceRef, places: Mapping[str, frozenset[str]]) -> bool:
+    """Return whether evidence is in some sources, given by id with segments; none: in any of the source."""
+    return ref.source_id in places and (not (parts := places[ref.source_id]) or ref.segment_id in parts)
 
 
 def call_on(space: Space) -> Call:
@@ -127,12 +130,14 @@ def rules_citing(call: Call, places: Iterable[NamedPlace]) -> list[HeldRule]:
             segments[one.source.id] = segments.get(one.source.id, frozenset()) | one.segment_ids
     rules = held_rules(call) if segments else []
     cited = [rule for rule in rules if not rule.is_only_in_files and rule.rests_on(segments)]
-    return with_places(call, each_once(cited)[: _HOOKS.max_entries])
+    return with_places(call, each_once(cited)[: _HOOKS.max_entries], lambda ref: not _is_in(ref, segments))
 
 
-def with_places(call: Call, rules: Sequence[HeldRule]) -> list[HeldRule]:
-    """Return rules with the first place that each of them cites."""
-    places = first_places(call.engine.ledger, (rule.item for rule in rules))
+def with_places(
+    call: Call, rules: Sequence[HeldRule], distance: Callable[[EvidenceRef], int] = lambda _: 0
+) -> list[HeldRule]:
+    """Return rules with the first place that each of them cites, in the order of `distance`."""
+    places = first_places(call.engine.ledger, (rule.item for rule in rules), distance)
     unnamed = {rule.item.id: place for rule in rules if (place := places.get(rule.item.id, "")) not in rule.note}
     return [replace(rule, place=unnamed.get(rule.item.id, "")) for rule in rules]
 

@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from treering.core.characters import one_line
 from treering.core.declarations import declared_by, is_declaration
 from treering.core.evidence import EvidenceRef, Lines, Segment, place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem
 from treering.ports.ledger import AsOf, ObjectRequest, ObjectsFound, sources_named
 from treering.retrieval.search.packing import UNNUMBERED, Citation
+
+_MAX_QUOTED_LINES = 2
+"""Cited lines that are quoted below a statement; more are only named."""
+_MAX_QUOTED_CHARS = 160
 
 
 def citing_request(items: Sequence[Object], *, as_of: AsOf) -> ObjectRequest:
@@ -65,6 +70,15 @@ class Citing:
         refs = item.evidence_refs if isinstance(item, Knowledge) else ()
         segments = (self.segments.get((ref.source_id, ref.segment_id)) for ref in refs)
         return any(segment is not None and isinstance(segment.locator, Lines) for segment in segments)
+
+    def first_quote(self, item: Object) -> str:
+        """Return the first one or two lines that knowledge cites, in quotes; longer places are only named."""
+        for ref in item.evidence_refs if isinstance(item, Knowledge) else ():
+            segment = self.segments.get((ref.source_id, ref.segment_id))
+            is_shared = ref.source_id not in self.withheld and ref.source_id in self.origins
+            if ref.lines and segment and is_shared and ref.lines[1] - ref.lines[0] < _MAX_QUOTED_LINES:
+                return f'"{one_line(ref.quote(segment), most=_MAX_QUOTED_CHARS)}"'
+        return ""
 
     def _evidence(self, ref: EvidenceRef) -> Citation | None:
         """Cite evidence that verifies, or is withheld; of a source in another scope only its id is shown."""

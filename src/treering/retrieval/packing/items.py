@@ -42,10 +42,11 @@ def belief_item(
 ) -> UnnumberedItem:
     """Make an item of knowledge, work or an activity, with its citations.
 
-    `note`: why it is not current here. `superseded`: titles of statements that it superseded. They are not shown among
-    the alternatives of a decision.
+    Cited lines follow the statement, which may be wrong about them. `note`: why it is not current here. `superseded`:
+    titles of statements that it superseded. They are not shown among the alternatives of a decision.
     """
     passage = passages_of(_without_alternatives(item, superseded))[0]
+    quote = "" if note or item.status == "stale" else citing.first_quote(item)
     words = f"{title_of(item)}\n{passage.text}"
     return UnnumberedItem(
         PackItem(
@@ -54,10 +55,10 @@ def belief_item(
             kind=item.kind,
             status=item.status,
             title=title_of(item),
-            text=told_once(title_of(item), passage.text),
+            text="\n".join(filter(None, (told_once(title_of(item), passage.text), quote))),
             score=round(score, 6),
             flags=(
-                *instruction_flags(words),
+                *instruction_flags(f"{words}\n{quote}"),
                 *repetition_flags(wording.repeated_in(words)),
                 *(["over"] if reach.now and is_over(item, now=reach.now) else []),
                 *([note] if note else []),

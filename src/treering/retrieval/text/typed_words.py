@@ -22,6 +22,8 @@ _ID = re.compile(
 )
 """An id: letters with at least two digits, but no quantity such as `100mg`, or a long or divided number."""
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?")
+_LAST_PART = re.compile(r"[a-z0-9][A-Z][a-z]{2,}$")
+"""The last word of a name such as `ConfigLoader`; `UUIDs` and `AMerican` have no parts."""
 _SHOWN = 8
 _OF_MANNER = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
 _OF_REQUESTS = frozenset({"affects", "bugs", "explicit", "prefers", "refactor", "rename"})
@@ -122,7 +124,9 @@ def _is_known(name: str, terms: tuple[str, ...], known: frozenset[str]) -> bool:
     if not name.isascii():
         return any(term in known for term in terms)
     if name.isalnum() or _ID.fullmatch(name):
-        return terms[0] in known  # the parts of `UUIDs` or `AMerican` are none
+        # `config.load` contains the stem of `ConfigLoader`: if the stem cuts the last part, that must be known as well.
+        is_cut = bool(_LAST_PART.search(name)) and not terms[0].endswith(terms[-1])
+        return terms[0] in known and (not is_cut or terms[-1] in known)
     is_divided = ("." in name and "/" not in name) or ("-" in name and not _is_name(name))
     return all(term in known for term in (terms[1:] if is_divided else terms))
 

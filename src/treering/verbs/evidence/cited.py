@@ -20,9 +20,15 @@ def cited_places(ledger: Ledger, item: Object) -> tuple[str, ...]:
     return tuple(cited_words(ledger, item, ledger.tree if isinstance(ledger, ScopedLedger) else None))
 
 
-def first_places(ledger: Ledger, items: Iterable[Object | None]) -> dict[str, str]:
-    """Return by id the first lines of a file that knowledge cites, such as `README.md:5-11`, with one read for all."""
+def first_places(
+    ledger: Ledger, items: Iterable[Object | None], distance: Callable[[EvidenceRef], int] = lambda _: 0
+) -> dict[str, str]:
+    """Return by id the first lines of a file that knowledge cites, such as `README.md:5-11`, with one read for all.
+
+    `distance`: the order of the evidence of one object, nearest first.
+    """
     refs = [(item.id, ref) for item in items if isinstance(item, Knowledge) for ref in item.evidence_refs]
+    refs.sort(key=lambda one: distance(one[1]))
     supporting = [(identity, ref) for identity, ref in refs if ref.role == "supports"]
     cited = [(ref.source_id, ref.segment_id) for _, ref in supporting]
     segments = ledger.segments(cited, altered={}) if cited else {}
