@@ -69,6 +69,11 @@ def test_a_search_is_narrowed_by_metadata_and_finds_the_documents_of_its_store_a
     assert store.as_retriever(search_kwargs={"k": 1}).invoke("a wombat digs burrows") == [best]
 
 
+def test_filter_that_is_no_dictionary_is_refused(client):
+    with pytest.raises(InvalidInput, match="filter"):
+        TreeringVectorStore(client).similarity_search("wombat", filter="a")
+
+
 def test_documents_are_memories_that_the_client_retrieves_and_a_deleted_one_is_none(client):
     store = TreeringVectorStore.from_texts(TEXTS, client=client, ids=["1", "2", "3", "4"])
     assert client.retrieve("an emu runs fast")[0].content == "an emu runs fast"

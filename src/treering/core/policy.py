@@ -74,7 +74,8 @@ FUNCTIONAL_PREDICATES = frozenset(
 
 _PROPOSING = "Propose a candidate instead, or ask a person to do it; the space's policy file controls this."
 _ERASING = (
-    "Erasing is restricted: ask a user to do it, or add the channel to erasing_channels in the space's policy file."
+    'Erasing is restricted: ask a user to do it (a memory client in Python acts for one with channel="user"), or add '
+    "the channel to erasing_channels in the space's policy file."
 )
 
 

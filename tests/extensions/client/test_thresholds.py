@@ -4,6 +4,7 @@ import client_parts
 import pytest
 
 from treering.client import AgentProfile, MemoryConfig
+from treering.extensions.client.items import recalling
 from treering.models.static_model import StaticEmbedder
 
 MEMORIES = {
@@ -131,3 +132,23 @@ def test_a_higher_threshold_never_returns_more():
         default = set(client_parts.texts(client.retrieve(question)))
     assert all(higher <= lower for lower, higher in pairwise(found))
     assert default == found[14]
+
+
+ORDERS = {"oldest first": lambda hour: hour, "newest first": lambda hour: -hour, "mixed": lambda hour: hour * 7 % 40}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_pages_before_the_oldest_list_each_memory_once(order, monkeypatch):
+    with client_parts.blocking() as client:
+        for hour in sorted(range(40), key=ORDERS[order]):
+            client.store(f"Hour {hour}", {"timestamp": f"2026-03-{1 + hour // 24:02}T{hour % 24:02}:00:00Z"})
+        client.flush()
+        read = []
+        real = recalling.read_sources
+        monkeypatch.setattr(recalling, "read_sources", lambda engine, ids: real(engine, read.extend(ids) or ids))
+        listed, filters = [], None
+        while page := client.retrieve("", top_k=5, filters=filters):
+            listed += client_parts.texts(page)
+            filters = {"timestamp": {"lt": page[-1].metadata["timestamp"]}}
+        assert listed == [f"Hour {hour}" for hour in reversed(range(40))]
+        assert len(read) <= 4 * 40  # each page also reads the links of its memories

@@ -698,6 +698,12 @@ def test_tool_name_comes_from_spec_or_function(client, tool, name):
     assert [one.metadata["tool"] for one in kept(client)] == [name]
 
 
+def test_missing_key_is_stored_with_the_type_of_the_error(client):
+    with pytest.raises(KeyError):
+        log_tool_runs({}.__getitem__, client=client, name="lookup")("bad")
+    assert [one.metadata["error"] for one in kept(client)] == ["KeyError: 'bad'"]
+
+
 def test_tool_error_without_message_is_stored_by_name(client):
     def silent():
         raise KeyError

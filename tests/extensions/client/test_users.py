@@ -124,8 +124,9 @@ def test_all_memories_of_a_user_are_erased_at_once(users):
 
 def test_only_a_client_of_a_user_that_may_erase_erases_the_user(users):
     users.mira.store("My shoe size is 38")
-    with pytest.raises(Denied):
+    with pytest.raises(Denied) as refused:
         users.mira.erase_user()
+    assert 'channel="user"' in refused.value.hint
     with client_parts.blocking() as client, pytest.raises(InvalidInput, match="no user to erase"):
         client.erase_user()
     assert client_parts.texts(users.mira.retrieve("")) == ["My shoe size is 38"]

@@ -128,3 +128,13 @@ def test_exclamations_and_judgments_are_not_shown(chatter):
 def test_explained_correction_is_part_of_the_corrected_statement():
     lines = shown("Ada: The exam is on 4 May.", "Ada: The exam is on 14 May. I mistyped it.")
     assert [*lines] == ["Ada: The exam is on 14 May (was: The exam is on 4 May)"]
+
+
+def test_context_without_words_of_its_own_is_not_shown():
+    lines = shown("Ada: My address is Green Street 4, Kyiv.", "Ada: No, my address is now Svobody Avenue 5, Lviv.")
+    assert [*lines] == ["Ada: No, my address is now Svobody Avenue 5, Lviv (was: My address is Green Street 4, Kyiv)"]
+
+
+def test_request_that_replaces_a_preference_is_a_preference():
+    lines = shown("Ada: I prefer email to phone calls", "Ada: Please don't email me any more, call me instead")
+    assert [*lines.values()] == ["Preferences"]

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from treering.core.characters import one_line
 from treering.extensions.statements.contested import contested
-from treering.extensions.statements.extractive import Sort, sort_of, weight_of
+from treering.extensions.statements.extractive import Sort, adds_words, sort_of, weight_of
 from treering.extensions.statements.ledger import StatementLedger, by_message
 from treering.extensions.statements.names import people_in
 from treering.extensions.statements.statement import MIN_WORDS, Statement
@@ -149,7 +149,9 @@ class Line:
         own = sum(len(one.things - one.inherited) for one in self.statements)
         answers = next((one.answers for one in self.statements if one.answers and own < _OWN_TOPICS), "")
         answer = f" – in answer to {self.partner}: {one_line(answers)}" if answers else ""
-        contexts = dict.fromkeys(one_line(part.context).rstrip(" .") for part in self.parts if part.context)
+        contexts = dict.fromkeys(
+            one_line(part.context).rstrip(" .") for part in self.parts if adds_words(part.context, self.text)
+        )
         context = f" – about: {' / '.join(contexts)}" if contexts else ""
         return f"{speaker}: {self.text}{answer}{context}"
 
@@ -300,11 +302,12 @@ def _lines(
     for one in stated:
         other = others.get(one.id)
         doubted = None if other else ledger.doubted.get(one.id)
-        section = "Unsure" if doubted else _section(one, around)
+        chain = ledger.chain(one)
+        section = "Unsure" if doubted else _section(one, chain, around)
         if section:
             doubt = doubted.source if doubted else None
             is_ahead = _starts_later(one, around.last)
-            part = Part(section, one, tuple(ledger.chain(one)), doubt, _context(ledger, one, ids), other, is_ahead)
+            part = Part(section, one, tuple(chain), doubt, _context(ledger, one, ids), other, is_ahead)
             key = (one.author if one.quoted_by else "", section if section in NOT_CURRENT else "")
             grouped.setdefault(key, []).append(part)
     for group in grouped.values():
@@ -379,7 +382,7 @@ def _starts_later(one: Statement, last: date | None) -> bool:
     return any(_STARTS.search(one.text[: one.text.find(text) + len(text)].casefold()) for text in later)
 
 
-def _section(one: Statement, around: _Conversation) -> Section | None:
+def _section(one: Statement, earlier: Iterable[Statement], around: _Conversation) -> Section | None:
     if one.is_stated and _is_over(one, around.last):
         return "Before"
     match one.force:
@@ -389,6 +392,10 @@ def _section(one: Statement, around: _Conversation) -> Section | None:
             return "Ahead" if any(value.kind == "date" for value in one.values) else "Open"
         case "past":
             return "Before"
+        case "ended" if _REQUESTS.match(one.text.casefold()) and any(
+            sort_of(old.text) == "preference" for old in earlier
+        ):
+            return "Preferences"
         case "done" | "ended":
             return "Done or dropped"
         case "asserted" if _REQUESTS.match(one.text.casefold()) and sort_of(one.text) == "fact":

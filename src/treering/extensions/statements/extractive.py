@@ -147,6 +147,12 @@ def says_nothing(text: str) -> bool:
     return all(word.lower() in _EMPTY for word in _WORD.findall(_PART.sub("", text)))
 
 
+def adds_words(text: str, to: str) -> bool:
+    """Return whether a text has a telling word that another one does not have."""
+    words, known = ({word.lower() for word in _WORD.findall(one)} for one in (text, to))
+    return not words <= known | _SMALL
+
+
 def sort_of(sentence: str) -> Sort:
     """Return the topic of a sentence."""
     return next((sort for sort, cue in _SORTS if cue.search(sentence)), "fact")

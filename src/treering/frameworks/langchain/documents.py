@@ -13,6 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field
 
+from treering.core.arguments import check_type
 from treering.core.errors import InvalidInput
 from treering.core.filters import METADATA, And, Compare, Filter
 from treering.extensions.client.blocking import MOST_RETRIEVED
@@ -217,6 +218,8 @@ def _document(record: KeptRecord) -> Document:
 
 
 def _where(filters: Mapping[str, Any] | None) -> Filter:
+    """Return the condition on metadata. Raises `InvalidInput` for a filter that is no dictionary."""
+    check_type(filters, Mapping | None, name="filter", expected="a dictionary", hint="Give such as {'topic': 'bees'}.")
     return And(tuple(Compare(f"{METADATA}{_FIELD}{key}", "eq", value) for key, value in (filters or {}).items()))
 
 

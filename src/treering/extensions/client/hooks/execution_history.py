@@ -241,8 +241,12 @@ def run_of(
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the message of an exception, with the message of its cause unless it contains that."""
-    text = str(error) or type(error).__name__
+    """Return the message of an exception, with the message of its cause unless it contains that.
+
+    The message of a `KeyError` is only the missing key, so its type is added.
+    """
+    name, message = type(error).__name__, str(error)
+    text = f"{name}: {message}" if message and isinstance(error, KeyError) else message or name
     cause = str(error.__cause__ or "")
     return text if cause in text else f"{text}: {cause}"
 

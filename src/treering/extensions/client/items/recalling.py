@@ -11,7 +11,6 @@ from treering.core.errors import InvalidInput
 from treering.core.errors import nearest as nearest_name
 from treering.core.filters import (
     EVERYTHING,
-    FIELDS,
     METADATA,
     And,
     Compare,
@@ -44,7 +43,7 @@ from treering.extensions.client.items.replacing import Reader, replaced_memories
 from treering.extensions.client.items.similarity import of_relevance
 from treering.extensions.client.items.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.extensions.client.profiles import Switches
-from treering.ports.ledger import ObjectRequest, Selection, head_of
+from treering.ports.ledger import ObjectRequest, head_of
 from treering.ports.passages import PassageRequest, Reach
 from treering.retrieval.index.passages import is_shown, passages_of, record_of
 from treering.retrieval.index.rounds import nearest, run_together
@@ -231,8 +230,6 @@ _MOST_UNRELATED = 500
 """The maximum number of passages or memories that are listed, or compared with a query besides search results."""
 _MAX_WEAK = TUNING.client.related - 0.01
 """The maximum similarity of a memory that has much less in common with the query than the best one."""
-_ENOUGH_LISTED, _FURTHER = 20, 10
-"""With fewer visible memories, such as in a space of many users, this many times more are read to list the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,15 +410,28 @@ class _Likeness:
         return of_relevance(near, self.idf.coverage(frozenset(index_text(text).split())))
 
 
-def newest_memories(engine: Engine, reach: Reach, *, limit: int | None = None) -> list[Source]:
-    """Return the memories in reach, newest first, of the memories that were stored last."""
-    enough = limit or _ENOUGH_LISTED
-    visible: list[Source] = []
-    for most in (_MOST_UNRELATED, _MOST_UNRELATED * _FURTHER):
-        visible = [one for one in _newest(engine, reach, most).values() if is_visible(one, reach)]
-        if len(visible) >= enough or len(visible) >= engine.index.passages.count(reach):
-            break
-    return sorted(visible, key=lambda one: item_of(one).timestamp, reverse=True)[:limit]
+def newest_memories(engine: Engine, reach: Reach, *, limit: int = _MOST_UNRELATED) -> list[Source]:
+    """Return the memories in reach, newest first.
+
+    Reads few more than `limit` of them: the index leaves out the ones older than the `limit` newest read so far.
+    """
+    newest: list[Source] = []
+    seen, within, is_last = set[str](), reach, True
+    while ids := [one for one in _ids(engine, within) if one not in seen]:
+        batch = ids[-limit:] if is_last else ids[:limit]
+        seen.update(batch)
+        newest += [one for one in read_sources(engine, batch).values() if is_visible(one, reach)]
+        newest = sorted(newest, key=lambda one: item_of(one).timestamp, reverse=True)[:limit]
+        if len(newest) == limit:
+            oldest = Compare(f"{METADATA}{HAPPENED}", "gte", render_time(item_of(newest[-1]).timestamp))
+            within = replace(reach, where=And((reach.where, oldest)))
+        is_last = not is_last  # memories may be stored in any order, such as the newest first
+    return newest
+
+
+def _ids(engine: Engine, reach: Reach) -> list[str]:
+    """Return the ids of the memories in reach, the first stored one first."""
+    return [*dict.fromkeys(identity for identity, _ in engine.index.passages.places(reach))]
 
 
 def listed(engine: Engine, sources: Sequence[Source], reader: Reader) -> list[MemoryItem]:
@@ -456,7 +466,7 @@ def _unrelated(
     if len(cosines) < _MOST_UNRELATED and len(cosines.keys() | known) < min(
         engine.index.passages.count(reach), _MOST_UNRELATED
     ):
-        sources = _newest(engine, reach, _MOST_UNRELATED) | sources
+        sources = {one.id: one for one in newest_memories(engine, reach)} | sources
     visible = (
         one
         for one in sorted(sources.values(), key=lambda one: one.id, reverse=True)
@@ -478,19 +488,6 @@ def _cosines(engine: Engine, question: Question, reach: Reach, *, limit: int) ->
         identity = read.heads[key].object_id
         cosines[identity] = max(cosines.get(identity, -1.0), by_key[key])
     return cosines
-
-
-def _newest(engine: Engine, reach: Reach, most: int) -> dict[str, Source]:
-    """Read the newest active memories in the scopes of a reach."""
-    where = And((_of_ledger(reach.where), Compare("status", "eq", "active")))
-    selection = Selection(reach.scope, reach.descend, ("source",), where, newest=most)
-    return {one.id: one for one in engine.ledger.select(selection) if isinstance(one, Source)}
-
-
-def _of_ledger(where: Filter) -> Filter:
-    """Return the conditions of a filter that a ledger can check; their conjunction is weaker than the filter."""
-    parts = where.parts if isinstance(where, And) else (where,)
-    return And(tuple(one for one in parts if isinstance(one, Compare) and one.field in FIELDS - {"role"}))
 
 
 def read_sources(engine: Engine, ids: Iterable[str]) -> dict[str, Source]:
