@@ -1067,3 +1067,27 @@ def test_what_is_in_a_private_scope_does_not_come(tmp_path: Path) -> None:
         ledger.change_policy(Policy(private_scopes=frozenset({"/me"})), by=ADA)
         ledger.commit(make.patch(secret, plain))
     assert treering.merge(str(ours), str(theirs)).created == (plain.id,)
+
+
+def test_merge_stales_knowledge_with_the_reason_of_its_erasure(tmp_path: Path) -> None:
+    make = Builder(SteppingClock(START, seed="e"))
+    private, medical = make.source("A salary.", origin="private.txt"), make.source("A fever.", origin="medical.txt")
+    sources = {"private, by mistake": private, "Asked by Cy": medical}
+    other = make.source("A ward.", origin="ward.txt")
+    evidence = (make.evidence(medical), make.evidence(other))
+    fact = make.fact("cy", "has", "fever", *evidence, status="active")
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    note(ours, "Something else.", "first")
+    with closing(treering.open_ledger(str(theirs))) as ledger:
+        ledger.commit(make.patch(private, medical, other))
+        ledger.commit(make.patch(fact))
+    treering.merge(str(ours), str(theirs))
+    with closing(treering.open_ledger(str(theirs))) as ledger:
+        for reason, source in sources.items():
+            erase = Erase(id=source.id, expected_revision=ledger.get(source.id).revision)
+            ledger.commit(make.patch(erase, reason=reason))
+    assert treering.merge(str(ours), str(theirs)).erased == tuple(sorted((private.id, medical.id)))
+    with closing(treering.open_ledger(str(ours))) as ledger:
+        erased = {one.target: one.reason for one in ledger.events() if one.event_type == "erased"}
+        assert erased == {source.id: reason for reason, source in sources.items()}
+        assert "private, by mistake" not in {one.reason for one in ledger.events_of(fact.id)}

@@ -94,8 +94,10 @@ def test_a_git_remote_stays_git(tmp_path: Path, data: Path, file: Path) -> None:
     synced(file, str(team), says="A word seagull")
     shutil.rmtree(team)
     (team / PLACE).mkdir(parents=True)
-    with pytest.raises(Unavailable, match="git fetch failed"):
+    with pytest.raises(Unavailable, match="git fetch failed") as raised:
         synced(file, str(team))
+    assert "fatal: " in raised.value.message
+    assert "\\n" not in raised.value.message, "the lines of git are joined"
 
 
 def test_a_link_to_another_folder_does_not_change_the_kind(tmp_path: Path, data: Path, file: Path) -> None:

@@ -357,7 +357,7 @@ class GitDepot:
     def _run(self, verb: str, arguments: Sequence[str], environment: dict[str, str], given: bytes = b"") -> bytes:
         done = run_git(arguments, environment, folder=self._cache, given=given, seconds=_SECONDS)
         if done.returncode:
-            message = printable(done.stderr.strip()).replace(self._url, self.name)
+            message = printable(b" ".join(done.stderr.split())).replace(self._url, self.name)
             raise Unavailable(
                 f"git {verb} failed for {self.name}: {message[:500]}",
                 hint="Check that `git ls-remote` reaches it and that you may push to it.",

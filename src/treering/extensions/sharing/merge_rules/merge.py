@@ -135,13 +135,29 @@ def _time(session: Session, entries: Iterable[MergeEntry]) -> datetime:
 def _erase(session: Session, incoming: Incoming) -> tuple[tuple[str, ...], frozenset[str]]:
     """Erase objects that were erased elsewhere, and the same content under other ids.
 
-    Return the ids, and the ids of objects whose state may depend on the erased content.
+    Each erasure is one patch with its own author and reason. Return the ids, and the ids of objects whose state may
+    depend on the erased content.
     """
-    gone = [entry for entry in incoming.entries if entry.kind == ERASED]
+    erasures: dict[tuple[str, ...], list[MergeEntry]] = {}
+    for entry in incoming.entries:
+        if entry.kind == ERASED:
+            erasures.setdefault((entry.actor, entry.channel, entry.reason), []).append(entry)
+    erased, related = set[str](), set[str]()
+    for gone in erasures.values():
+        ids, dependent = _erase_together(gone, session, incoming)
+        erased |= ids
+        related |= dependent
+    return tuple(sorted(erased)), frozenset(related - erased)
+
+
+def _erase_together(
+    gone: Sequence[MergeEntry], session: Session, incoming: Incoming
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Erase the targets of entries with the same author and reason in one patch. Return as `_erase`."""
     here = {entry.target: item for entry in gone if (item := session.view.get(entry.target))}
     erasable = {one.id: one for item in here.values() for one in (item, *_twins_of(item, session))}
     if not erasable:
-        return (), frozenset()
+        return frozenset(), frozenset()
     before = Draft(view=session.view, policy=policy_in_force(session), now=time_in(session), patch_id="")
     for item in list(here.values()):
         erasable |= {one.id: one for one in copies_of(item, before) if one.status in GAVE_WAY}
@@ -158,7 +174,7 @@ def _erase(session: Session, incoming: Incoming) -> tuple[tuple[str, ...], froze
     )
     allowed = {"erasing_channels": ALL_CHANNELS, "reviewed_operations": frozenset()}
     carry_out(session, patch, policy=policy_in_force(session).model_copy(update=allowed))
-    return tuple(sorted(erasable)), frozenset(related - erasable.keys())
+    return frozenset(erasable), frozenset(related)
 
 
 def _twins_of(item: Object, session: Session) -> Iterator[Object]:
