@@ -576,7 +576,7 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         differing = lookup.differing(here.place, known[here.branch], here.commit) if ahead and lookup else None
         later = replace(_view(repository, here.branch), changed=differing or {}, is_later=True)
         place = places_of_branches(repository.payload).get(here.branch, here.place)
-        # The path of a clone on another computer helps nobody.
+        # A path on another computer is of no use here.
         where = "" if place == here.place else f" in {place}" if Path(place).exists() else " in another clone"
         read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
         remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"

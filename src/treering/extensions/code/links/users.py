@@ -221,7 +221,7 @@ class _Meaning:
         return None
 
     def stated_classes(self, user: CodeUser) -> set[str]:
-        """Return the classes in whose name the passage calls a member of unknown origin, if they define it."""
+        """Return the classes whose member the passage may call without its origin, if they define it."""
         if not (user.place.file.family == "java" and user.use.module == ANYWHERE and user.use.name.startswith(".")):
             return set()
         stated = [use for use in _uses_of(user.segment, self.names.subject) if use.name.endswith(user.use.name)]
