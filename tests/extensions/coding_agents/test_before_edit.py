@@ -656,6 +656,44 @@ def test_failing_test_shows_the_decision_with_its_value(space):
     assert lines == ["Decision: Uploads that moved are retried with 307 (by an agent)"]
 
 
+@pytest.mark.parametrize(
+    ("text", "scope", "output"),
+    [
+        (
+            "Do not import github.com/pkg/errors; use fmt.Errorf",
+            "",
+            "--- FAIL: TestStatus (0.02s)\nFAIL github.com/go-task/task/v3 1.2s",
+        ),
+        (
+            "Never raise ValueError in acme/upload.py",
+            "",
+            'File "acme/queue.py", line 5\n  raise ValueError',
+        ),
+        ("Never raise ValueError here", "acme/upload.py", "acme/queue.py:5: raise ValueError\nValueError: a"),
+        ("Never catch AssertionError in a test", "", "FAILED tests/test_upload.py::test_send - AssertionError"),
+        ("Errors of @hono/zod must have a status", "", "FAIL @hono/node > has a status\nError: status 1"),
+    ],
+)
+def test_failure_shows_no_rule_that_shares_nothing_specific(space, text, scope, output):
+    rule(space, text, scope)
+    assert lines_after_failure(space, output) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "scope", "output"),
+    [
+        ("Errors of github.com/go-task/task/v3 have a code", "", "FAIL github.com/go-task/task/v3 1.2s"),
+        ("Never raise ValueError in acme/upload.py", "", 'File "acme/upload.py", line 5\n  raise ValueError'),
+        ("Never raise ValueError here", "acme", "acme/queue.py:5: raise ValueError\nValueError: a"),
+        ("Fix the error TS2345 with a type guard", "", "src/a.ts(3,5): error TS2345: Argument of type 'A' is wrong"),
+    ],
+)
+def test_failure_shows_a_rule_that_shares_a_name_of_its_files(space, text, scope, output):
+    rule(space, text, scope)
+    (line,) = texts(lines_after_failure(space, output))
+    assert text in line
+
+
 WORKSPACE = {
     "package.json": '{"name": "shop", "private": true}\n',
     "cart/package.json": '{"name": "@shop/cart"}\n',

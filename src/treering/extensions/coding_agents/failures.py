@@ -8,7 +8,7 @@ from itertools import islice
 from treering.core.characters import one_line
 from treering.core.evidence import Definition, EvidenceRef, Lines, Segment
 from treering.core.filters import Compare
-from treering.core.objects import Activity, Knowledge, Source, kind_in_words, title_of
+from treering.core.objects import Activity, Constraint, Knowledge, Preference, Source, kind_in_words, title_of
 from treering.core.scope import ROOT
 from treering.extensions.code.links.neighbours import code_links
 from treering.extensions.code.links.starts import start_defining
@@ -19,6 +19,7 @@ from treering.extensions.coding_agents.shown_lines import HookLine
 from treering.ports.ledger import ObjectRequest, Selection, head_of
 from treering.ports.passages import Reach
 from treering.retrieval import limits
+from treering.retrieval.index.code_names import file_at as code_file_at
 from treering.retrieval.index.code_names import names_in_heading
 from treering.retrieval.index.code_places import is_test_path
 from treering.retrieval.index.passages import passages_of, told_once
@@ -27,8 +28,10 @@ from treering.retrieval.tuning import TUNING
 from treering.surfaces.python.space import Space
 from treering.verbs.envelope import Call
 from treering.verbs.file_names import read_sources
+from treering.verbs.query.branch_work import applies_to, scope_of
 from treering.verbs.query.brief import repository_of, statement_of
 from treering.verbs.query.code_links import CodeStart
+from treering.verbs.rule_places import is_in, rule_of
 from treering.verbs.scoped_ledger import on_all_branches
 from treering.verbs.trees import notes_of_objects
 
@@ -41,8 +44,13 @@ _FAILURE = re.compile(
     r"\b(?:fail\w*|errors?|exception|crash\w*|broke\w*|panic\w*|timed? ?out|deadlock\w*)\b|Error\b", re.IGNORECASE
 )
 _WORD = re.compile(r"[^\W_][\w']{2,}", re.UNICODE)
-_NAME = re.compile(r"\b(?:[A-Za-z]+[A-Z][A-Za-z]*|\w+_\w+|[A-Z]+\d+|\w+(?:\.\w+)+)\b")
+_NAME = re.compile(r"\b(?:[A-Za-z]+[A-Z][A-Za-z]*|\w+_\w+|[A-Z]+\d+|[A-Za-z_]\w*(?:\.\w+)+)\b")
 """Names that no plain word is: `OperationalError`, `test_retries`, `E501`, `sqlite3.connect`."""
+_IN_EACH_FAILURE = re.compile(r"AssertionError|\w+(?:\.\w+)*\.(?:com|org)", re.IGNORECASE)
+"""Names that are in failures of any kind: the hosts of modules, and the error of a failed test."""
+_PATH = re.compile(r"(?<![\w.-])@?[\w.-]*\w(?:/@?[\w.-]*\w)+")
+"""A file or module with its folders: `src/app.py`, `github.com/pkg/errors`, `@hono/zod-validator`."""
+_NAMED_FILE = re.compile(rf"{_PATH.pattern}|(?<=\bin )[\w.-]+\.\w+|(?<=\bin `)[\w.-]+\.\w+")
 _COMMON = frozenset(
     "the and for are was were that this with from have has had not but you your can could will would should into our"
     " its it's all any what when where which who how why please let's make made use used using get got also then than"
@@ -67,7 +75,7 @@ def lines_after_failure(space: Space, failure: str, output: str = "") -> list[Ho
     `output`: the output of the tool with the lines of a traceback; by default `failure` itself.
     """
     call = call_on(space)
-    learned = [*islice(_learned(call, failure), _HOOKS.max_places)]
+    learned = [*islice(_learned(call, failure, output or failure), _HOOKS.max_places)]
     of_values = islice(_of_values(call, output or failure), _HOOKS.max_entries)
     cited = {line.key: line for line in [*_cited(call, output or failure), *learned, *of_values]}
     protected = _protected(call, list(islice(_failed_tests(call, failure), _MAX_FAILED_TESTS)))
@@ -82,25 +90,43 @@ def _cited(call: Call, output: str) -> list[HookLine]:
 def _of_values(call: Call, output: str) -> Iterator[HookLine]:
     """Yield the rules and decisions with a number and a telling term of the output: an expected status, a limit."""
     values = values_in(output)
-    terms = subject_of(output) if values else frozenset()
+    terms = subject_of(_without_folders(output)) if values else frozenset()
+    paths = [one.path for one in places_named(call, output).places] if terms else []
     for rule in held_rules(call) if terms else ():
         text = f"{rule.item.title}\n{statement_of(rule.item)}"
-        if not rule.is_only_in_files and values & values_in(text) and terms & subject_of(text):
+        if rule.is_only_in_files or not (values & values_in(text) and terms & subject_of(_without_folders(text))):
+            continue
+        if not _is_for_other_files(rule.item, paths):
             yield rule.line_for("failure")
 
 
-def _learned(call: Call, failure: str) -> Iterator[HookLine]:
-    """Yield hits that share many words with a failure, or a name and some words."""
+def _learned(call: Call, failure: str, output: str) -> Iterator[HookLine]:
+    """Yield hits that share many words with a failure, or a name and some words; rules only with a name."""
     names, words = _names(failure), _words(failure)
+    places: Sequence[str] | None = None
     found = []
     for item, text in _entries(call):
-        own, shared = _names(text) & names, _words(text) & words
-        enough = max(2 * _HOOKS.min_failure_words, len(_words(text)) / 2)
-        if (own and len(shared) >= _HOOKS.min_failure_words) or len(shared) >= enough:
-            found.append((-len(own), -len(shared), item.id, text))
+        own = _names(text) & names
+        shared = (_words(text) & words) | _words(" ".join(one.replace("/", " ") for one in own))
+        alone = max(2 * _HOOKS.min_failure_words, len(_words(text)) / 2)
+        is_rule = isinstance(item, Knowledge) and isinstance(item.payload, Constraint | Preference)
+        if (own or not is_rule) and len(shared) >= (_HOOKS.min_failure_words if own else alone):
+            if places is None:
+                places = [one.path for one in places_named(call, output).places]
+            if not (isinstance(item, Knowledge) and _is_for_other_files(item, places)):
+                found.append((-len(own), -len(shared), item.id, text))
     for *_, identity, text in sorted(found):
         shown = one_line(" · ".join(text.splitlines()), most=limits.MAX_FAILURE_CHARS)
         yield HookLine(f"{identity}@failure", f"{shown}  {identity}")
+
+
+def _is_for_other_files(item: Knowledge, paths: Sequence[str]) -> bool:
+    """Return whether a rule is limited to files, by its scope or its text, and none of some paths is one of them."""
+    scope = scope_of(item)
+    if scope:
+        return not any(applies_to(scope, path) for path in paths)
+    named = [one for one in _NAMED_FILE.findall(rule_of(item)) if code_file_at(one)]
+    return bool(named) and not any(is_in(one, path) for one in named for path in paths)
 
 
 def _entries(call: Call) -> Iterator[tuple[Knowledge | Activity, str]]:
@@ -216,14 +242,22 @@ def _segments(source: Source, test: str, line: str) -> Iterator[Segment]:
 def _names(text: str) -> frozenset[str]:
     """Return the names in a text; of one with dots also the last part if that is such a name.
 
-    So `sqlite3.OperationalError` and `OperationalError` are the same failure, and two files `….py` are not.
+    So `sqlite3.OperationalError` and `OperationalError` are the same failure, and two files `….py` are not. A path is
+    a name as a whole, and by its file: two modules of `github.com` share none.
     """
-    names = _NAME.findall(text)
+    paths = _PATH.findall(text)
+    names = [*_NAME.findall(_without_folders(text)), *paths]
     names += [last for name in names if "." in name and _NAME.fullmatch(last := name.rpartition(".")[2])]
-    return frozenset(name.lower() for name in names)
+    return frozenset(name.lower() for name in names if not _IN_EACH_FAILURE.fullmatch(name))
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the English stems of the telling words of a text."""
-    found = (one.lower().strip("'_") for name in _WORD.findall(text) for one in {name, *name.split("_")})
+    """Return the English stems of the telling words of a text, without folders."""
+    written = _WORD.findall(_without_folders(text))
+    found = (one.lower().strip("'_") for name in written for one in {name, *name.split("_")})
     return frozenset(stem_in("english", one) for one in found if len(one) > 2 and one not in _COMMON)
+
+
+def _without_folders(text: str) -> str:
+    """Return a text with only the names of the files that its paths name; nothing of the paths of modules."""
+    return _PATH.sub(lambda path: name if "." in (name := path[0].rpartition("/")[2]) else " ", text)
