@@ -546,3 +546,8 @@ def test_reading_a_changed_discussion_writes_nothing(open_space, tmp_path):
 def test_no_name_is_an_empty_name():
     given = Message(content="Hi.", role="user", name=None, id=None)
     assert given == Message(content="Hi.", role="user")
+
+
+def test_empty_message_is_counted_as_left_out(log):
+    result = log.record([Message(role="user", content=" "), Message(role="user", content="Hello")])
+    assert (result.appended, result.left_out, result.left_out_reason()) == (1, 1, "1 message was empty and skipped")

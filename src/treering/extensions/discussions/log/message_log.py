@@ -48,7 +48,9 @@ class Recorded:
     is_apart: bool = False
     """Whether the appended messages are a new conversation, which continues no stored message."""
     left_out: int = 0
-    """Messages, or parts of them, that were erased before; the option `again` records them."""
+    """Messages without text, and messages, or parts of them, that were erased before."""
+    empty: int = 0
+    """The number of omitted messages without text. The option `again` records the others."""
     erased_on: str = ""
     """The day of the last erasure of the omitted messages."""
     placed: int = 0
@@ -56,10 +58,15 @@ class Recorded:
 
     def left_out_reason(self) -> str:
         """Return the number of omitted messages, their erasure, and how to record them; empty if there are none."""
-        if not self.left_out:
-            return ""
-        omitted = f"{self.left_out} message{' was' if self.left_out == 1 else 's were'} erased on {self.erased_on}"
-        return f"{omitted}, in whole or in part, and skipped; the option `again` (--again) records them"
+        reasons = [f"{_messages(self.empty)} empty and skipped"] if self.empty else []
+        if erased := self.left_out - self.empty:
+            omitted = f"{_messages(erased)} erased on {self.erased_on}"
+            reasons.append(f"{omitted}, in whole or in part, and skipped; the option `again` (--again) records them")
+        return "; ".join(reasons)
+
+
+def _messages(count: int) -> str:
+    return f"{count} message{' was' if count == 1 else 's were'}"
 
 
 class MessageLog:
@@ -116,7 +123,7 @@ class MessageLog:
                 _check_start(start, history.count)
             return history.alignment(marks, start=start)
 
-        return self._retried(lambda: self._record(messages, place_of, again=again))
+        return _counting_empty(messages, self._retried(lambda: self._record(messages, place_of, again=again)))
 
     def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
         """Store all messages of an exported discussion. `begins`: the position that each new part continues."""
@@ -131,7 +138,7 @@ class MessageLog:
         def place_of(history: LogSnapshot, _marks: Sequence[Mark]) -> Alignment:
             return Alignment(history.count, 0)
 
-        return self._retried(lambda: self._record(messages, place_of, again=again))
+        return _counting_empty(messages, self._retried(lambda: self._record(messages, place_of, again=again)))
 
     def note(self, facts: Mapping[str, JsonValue]) -> None:
         """Store facts about the conversation with its latest messages, without secrets. Idempotent.
@@ -277,6 +284,11 @@ class MessageLog:
 
     def _retried(self, work: Callable[[], _Result]) -> _Result:
         return retry_on_conflict(work, on=(Conflict, NotFound))
+
+
+def _counting_empty(messages: Sequence[Message], result: Recorded) -> Recorded:
+    empty = sum(not message.content.strip() for message in messages)
+    return replace(result, left_out=result.left_out + empty, empty=empty)
 
 
 @dataclass(frozen=True, slots=True)
