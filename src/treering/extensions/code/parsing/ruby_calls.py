@@ -10,6 +10,7 @@ from treering.extensions.code.parsing.languages import LANGUAGES, parsing_of
 
 _CALLS = "(call method: (identifier) @called) (identifier) @bare"
 _ASSIGNMENTS = ("assignment", "operator_assignment")
+_CONSTANTS = ("constant", "scope_resolution")
 _NO_CALLS = frozenset(
     "alias_method attr_accessor attr_reader attr_writer autoload context define_method describe extend format include "
     "lambda loop module_function new p pp prepend private private_class_method private_constant proc protected public "
@@ -38,9 +39,11 @@ class RubyNames:
         """
         for node in self._captures.get("called", ()):
             name, call = self._text(node), node.parent
-            if call is not None and name not in _NO_CALLS:
+            receiver = call.child_by_field_name("receiver") if call else None
+            is_of_constant = receiver is not None and receiver.type in _CONSTANTS  # `Cart.new`
+            if call is not None and (is_of_constant or name not in _NO_CALLS):
                 name += "=" if _is_assigned(call) else ""
-                yield node.start_byte, self._of_receiver(call.child_by_field_name("receiver"), name)
+                yield node.start_byte, self._of_receiver(receiver, name)
 
     def bare(self, names: Collection[str]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
         """Return some names without arguments and receiver, first if they are read, then if they may be variables."""
@@ -67,7 +70,7 @@ class RubyNames:
             return name
         if receiver.type == "call" and self.data.endswith(b".new", 0, receiver.end_byte):
             receiver = receiver.child_by_field_name("receiver") or receiver
-        is_named = receiver.type in ("self", "constant", "scope_resolution")
+        is_named = receiver.type in ("self", *_CONSTANTS)
         return f"{self._text(receiver)}.{name}" if is_named else f".{name}"
 
     def _text(self, node: Node) -> str:
