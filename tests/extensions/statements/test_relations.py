@@ -72,6 +72,7 @@ def test_plan_passes_to_another_person_once_given_up():
         ["Ada: My appointment was postponed to 7 September at 16:00.", "Ada: The price is 59 euros now."],
         ["Ada: The server room is on floor 3.", "Ada: The office moved to Hafenstrasse 4."],
         ["Ada: I live in Hamburg", "Ada: my parents moved to Kiel"],
+        ["Ada: My phone number is now +49 228 777020.", "Ada: Sorry, I meant order A-1010, not A-1001."],
         ["Ada: The deadline for the manual is 20 May.", "Ben: I will write the manual this week."],
         ["Ada: We decided to launch the lamp on 3 June.", "Ada: The lamp costs 49 euros."],
         ["Ada: My phone number is 555 1234", "Ada: My work phone is 555 9876"],

@@ -40,6 +40,8 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False  # `Thanks!`
     if share_only_words(new, old) or _denies_another(new, old) or _only_wishes(new, old) or _are_readings(new, old):
         return False
+    if _corrects_another(new, old):
+        return False
     is_open = new.force != "ended" and new.cues.isdisjoint({"change", "correct"})
     are_own = new.author != old.author and new.is_own and old.is_own and "handover" not in new.cues
     are_past = "did" in new.cues & old.cues
@@ -56,6 +58,17 @@ def may_change(new: Statement, old: Statement) -> bool:
         return False  # a date and a price; `my phone` and `my work phone`
     both = ((new.modifiers - KIN, old.modifiers - KIN), (new.modifiers & KIN, old.modifiers & KIN))
     return not any(one and other and one.isdisjoint(other) for one, other in both)
+
+
+def _corrects_another(new: Statement, old: Statement) -> bool:
+    """Return whether a statement names a code and the wrong one, and has nothing in common with an earlier statement.
+
+    `Order A-1010, not A-1001` is not about a phone number. Wrong names and days may be stated in other words.
+    """
+    if "negative" not in new.cues or new.things & old.things:
+        return False
+    both = {kind: keys for kind, keys in new.keys.items() if len(keys) > 1 and kind in ("code", "label")}
+    return bool(both) and all(keys.isdisjoint(old.keys.get(kind, ())) for kind, keys in both.items())
 
 
 def _denies_another(new: Statement, old: Statement) -> bool:
