@@ -40,8 +40,10 @@ class RubyNames:
         for node in self._captures.get("called", ()):
             name, call = self._text(node), node.parent
             receiver = call.child_by_field_name("receiver") if call else None
-            is_of_constant = receiver is not None and receiver.type in _CONSTANTS  # `Cart.new`
-            if call is not None and (is_of_constant or name not in _NO_CALLS):
+            is_construction = receiver is not None and receiver.type in _CONSTANTS and name == "new"
+            if call is not None and (
+                name not in _NO_CALLS or (is_construction and call.child_by_field_name("arguments"))
+            ):
                 name += "=" if _is_assigned(call) else ""
                 yield node.start_byte, self._of_receiver(receiver, name)
 
