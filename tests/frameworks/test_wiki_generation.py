@@ -59,8 +59,8 @@ def test_a_page_that_only_the_space_keeps_is_reported_by_the_check_of_the_change
         commit(folder)
         told = rotten_pages(folder)
         assert [(one["title"], one["path"]) for one in told] == [("app", APP), ("routes", ROUTES)]
-        assert told[0]["reason"].startswith(f"It cites {APP}#L1-L2, which has changed since it was cited.")
-        assert told[1]["reason"].startswith(f"It cites {ROUTES}#L1-L2, which is deleted.")
+        assert told[0]["reason"].startswith(f"It cites {APP}:1-2, which has changed since it was cited.")
+        assert told[1]["reason"].startswith(f"It cites {ROUTES}:1-2, which is deleted.")
         git(folder, "checkout", "-q", "main")
 
 
