@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -568,6 +567,17 @@ def _read_here(maps: Sequence[Source], here: CheckedOut, lookup: TreeLookup | No
     return [one for one, root in roots if isinstance(root, str) and root and lookup and lookup.commit(here.place, root)]
 
 
+def _behind(repository: Source, here: CheckedOut, read_at: str, lookup: TreeLookup | None) -> str:
+    """Return the warning that a branch was read at another commit, maybe in another clone."""
+    place = places_of_branches(repository.payload).get(here.branch, here.place)
+    read, is_at = read_at[:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
+    if place == here.place:
+        return f"{here.branch} was read at {read}, and is at {is_at} now: `treering add .`"
+    # A path on another computer is of no use here.
+    where = place if lookup and lookup.commit(place, read_at) else "another clone"
+    return f"{here.branch} was read at {read} in {where}, and is at {is_at} here: git pull, or `treering add .`"
+
+
 def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | None) -> AskedTree:
     known = known_branches(repository.payload)
     same = next((name for name, commit in known.items() if commit == here.commit), None)
@@ -575,13 +585,8 @@ def _of_work_tree(repository: Source, here: CheckedOut, lookup: TreeLookup | Non
         ahead = known[here.branch] != here.commit
         differing = lookup.differing(here.place, known[here.branch], here.commit) if ahead and lookup else None
         later = replace(_view(repository, here.branch), changed=differing or {}, is_later=True)
-        place = places_of_branches(repository.payload).get(here.branch, here.place)
-        # A path on another computer is of no use here.
-        where = "" if place == here.place else f" in {place}" if Path(place).exists() else " in another clone"
-        read_at, is_at = known[here.branch][:_COMMIT_CHARS], here.commit[:_COMMIT_CHARS]
-        remedy = "here: git pull, or `treering add .`" if where else "now: `treering add .`"
-        warning = f"{here.branch} was read at {read_at}{where}, and is at {is_at} {remedy}"
-        return AskedTree(later, here, lookup, (warning,) if ahead else (), read_at=known[here.branch])
+        warnings = (_behind(repository, here, known[here.branch], lookup),) if ahead else ()
+        return AskedTree(later, here, lookup, warnings, read_at=known[here.branch])
     if same:
         return AskedTree(_view(repository, same, here.branch), here, lookup, read_at=here.commit)
     view = _beside(repository, here.branch, here.commit, here.place, lookup)
