@@ -73,6 +73,7 @@ def ran(program: str, *arguments: str, folder: Path, **environment: str) -> subp
 def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """The name of a part, and what was seen where all of Treering was used without it, in one process."""
     folder = tmp_path_factory.mktemp("without")
+    (folder / "shared").mkdir()
     done = ran("without_part.py", request.param, str(folder), folder=folder)
     assert done.returncode == 0, done.stderr
     return request.param, json.loads(done.stdout.splitlines()[-1])
