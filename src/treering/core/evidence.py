@@ -141,6 +141,11 @@ def places_as_typed(text: str) -> str:
     return _CITED_LINES.sub(lambda match: f":{match[1]}" + (f"-{match[2]}" if match[1] != match[2] else ""), text)
 
 
+def lines_as_typed(path: str, first: int, last: int) -> str:
+    """Return lines of a file as people type them: `README.md:5-11`."""
+    return places_as_typed(f"{path}#L{first}-L{last}")
+
+
 def short_place(place: str) -> str:
     """Return a citation as people type it: `README.md:5-11` for `README.md#L5-L11 @ 93e339b8d478`."""
     return places_as_typed(place).partition(" @ ")[0]
@@ -361,16 +366,21 @@ def find_lines(quote: str, text: str, *, near: int = 1) -> tuple[int, int] | Non
 
     If it occurs several times, return the lines nearest to the line `near`.
     """
-    wanted, lines = quote.splitlines(), text.splitlines()
-    if not wanted:
-        return None
-    starts = (
-        start + 1
-        for start in range(len(lines) - len(wanted) + 1)
-        if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted
-    )
-    start = min(starts, key=lambda one: abs(one - near), default=None)
-    return (start, start + len(wanted) - 1) if start else None
+    wanted = quote.splitlines()
+    nearest = 0
+    for start in places_of_lines(wanted, text.splitlines()):
+        if not nearest or abs(start - near) < abs(nearest - near):
+            nearest = start
+        if start >= near:  # all others are farther
+            break
+    return (nearest, nearest + len(wanted) - 1) if nearest else None
+
+
+def places_of_lines(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
+    """Yield the line numbers, from 1, at which consecutive lines begin in others; none for no lines."""
+    for start in range(len(lines) - len(wanted) + 1 if wanted else 0):
+        if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted:
+            yield start + 1
 
 
 @dataclass(frozen=True, slots=True)

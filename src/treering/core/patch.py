@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from treering.core.canonical import FrozenModel, Instant, canonical_json, digest, is_none
 from treering.core.errors import InvalidInput
 from treering.core.objects import AnyObject, CallerModel, Channel, Object, Source
-from treering.core.scope import ROOT, Scope, is_within, sees
+from treering.core.scope import ROOT, WHOLE_SPACE, Boundary, Scope
 
 LinkType = Literal[
     "follows",
@@ -179,9 +179,10 @@ class Patch(FrozenModel):
     request: str = ""
     """A digest of the call: an idempotency key identifies one request."""
 
-    def sees(self, scope: str) -> bool:
-        """Return whether the patch may name objects at a scope."""
-        return self.scope is None or (sees(self.scope, scope, descend=True) and is_within(scope, self.top))
+    @property
+    def boundary(self) -> Boundary:
+        """The scopes whose objects the patch may name."""
+        return WHOLE_SPACE if self.scope is None else Boundary(self.scope, self.top)
 
 
 class PatchRecord(FrozenModel):

@@ -29,6 +29,7 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy
+from treering.core.scope import WHOLE_SPACE, Boundary
 
 _Kind = TypeVar("_Kind", bound=Object)
 _MAX_SETTLINGS = 32
@@ -152,8 +153,8 @@ class Draft:
     policy: Policy
     now: datetime
     patch_id: str
-    sees: Callable[[str], bool] = lambda scope: True  # noqa: ARG005 - as its type
-    """Return whether errors may show the ids of objects at a scope."""
+    boundary: Boundary = WHOLE_SPACE
+    """The scopes of objects whose ids errors may show."""
     hidden: frozenset[str] = frozenset()
     """Ids in the patch that are out of its sight: treated like unknown ones, except that they are not free."""
     writes: list[Write] = field(default_factory=list)
@@ -207,7 +208,7 @@ class Draft:
     def shown(self, identity: str) -> str:
         """Return an id for an error message: `…` if it is out of the patch's sight."""
         item = self.find(identity)
-        return identity if item is None or self.sees(item.scope) else "…"
+        return identity if item is None or self.boundary.holds(item.scope) else "…"
 
     def exists(self, identity: str) -> bool:
         """Return whether the object exists after this patch so far."""

@@ -70,7 +70,7 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     """
     check_trust(patch, policy)
     hidden = _hidden_from(patch, view)
-    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, sees=patch.sees, hidden=hidden)
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, boundary=patch.boundary, hidden=hidden)
     results: list[OperationResult] = []
     applied: list[RecordedOperation] = []
     erased = {one.id for one in patch.operations if isinstance(one, Erase)}
@@ -223,7 +223,8 @@ def _hidden_from(patch: Patch, view: View) -> frozenset[str]:
         return frozenset()
     named = {identity for operation in patch.operations for identity in named_in(operation, view)}
     scopes = {identity: scope_of_it for identity in named if (scope_of_it := view.scope_of(identity)) is not None}
-    hidden = frozenset(identity for identity, scope_of_it in scopes.items() if not patch.sees(scope_of_it))
+    boundary = patch.boundary
+    hidden = frozenset(identity for identity, scope_of_it in scopes.items() if not boundary.holds(scope_of_it))
     seen = {identity: scope_of_it for identity, scope_of_it in scopes.items() if identity not in hidden}
     for operation in patch.operations:
         _check_place(operation, scope, seen)

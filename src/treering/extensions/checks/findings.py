@@ -13,7 +13,7 @@ from pydantic import Field
 
 from treering.core.characters import named, one_line
 from treering.core.counting import counted_things
-from treering.core.evidence import Segment, find_lines, places_as_typed
+from treering.core.evidence import Segment, find_lines, lines_as_typed
 from treering.core.objects import Constraint, Decision, Knowledge, WorkItem, title_of
 from treering.core.policy import Policy
 from treering.core.writing.integrity import contradict, is_functional
@@ -179,7 +179,7 @@ class Checked:
         remaining = {line.strip() for line in after.splitlines()}
         lines = [line.strip() for line in segment.excerpt.splitlines()]
         words = " ".join(line for line in lines if line and line not in remaining) or " ".join(lines)
-        return f"{places_as_typed(f'{proof.path}#L{first}-L{last}')} no longer contains {_quoted(words)}."
+        return f"{lines_as_typed(proof.path, first, last)} no longer contains {_quoted(words)}."
 
 
 def find(checked: Checked, pages: Iterable[CheckFinding] = ()) -> list[CheckFinding]:

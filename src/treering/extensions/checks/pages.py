@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from treering.core.evidence import find_lines, places_as_typed
+from treering.core.evidence import find_lines, lines_as_typed
 from treering.extensions.checks.change import BranchChange
 from treering.extensions.checks.findings import Checked, CheckFinding, finding, touched_place
 from treering.extensions.wiki.citing import cited_words
@@ -40,7 +40,7 @@ def _rot(change: BranchChange, path: str, lines: tuple[int, int], words: str) ->
     """Return why cited lines are no longer valid, or ""."""
     if not words.strip():
         return ""
-    place = f"It cites {places_as_typed(f'{path}#L{lines[0]}-L{lines[1]}')}, which"
+    place = f"It cites {lines_as_typed(path, *lines)}, which"
     _, now = change.place_now(path)
     if not now:
         return f"{place} is deleted."

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from treering.core.evidence import places_of_lines
 from treering.extensions.code.links.used_lines import lines_using
 from treering.extensions.code.parsing.outline import CodeOutline, Symbol, outline
 from treering.extensions.coding_agents.client_input import object_in
@@ -140,17 +141,11 @@ class ChangedLines:
 
     def include(self, cited: Sequence[str], line: int) -> bool:
         """Return whether a change removes or edits lines which were read at a line and may have moved since."""
-        found = _places_of(cited, self.before) if cited and self.ranges else []
-        if len(found) <= len(_places_of(cited, self.after)):
+        found = [*places_of_lines(cited, self.before)] if self.ranges else []
+        if len(found) <= len([*places_of_lines(cited, self.after)]):
             return False
         start = min(found, key=lambda one: abs(one - line))
         return any(first <= start + len(cited) - 1 and start <= last for first, last in self.ranges)
-
-
-def _places_of(cited: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """Return the lines, from 1, at which consecutive lines occur."""
-    size = len(cited)
-    return [at + 1 for at, line in enumerate(lines) if line == cited[0] and lines[at : at + size] == cited]
 
 
 def text_at(path: str, top: Path) -> str:

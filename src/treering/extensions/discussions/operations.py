@@ -3,13 +3,13 @@
 Memories are made by rules, without a model, unless a plan specifies otherwise (`recording`, `updating`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from pydantic import Field, JsonValue, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from treering.core.counting import listed_up_to
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.filters import Compare
 from treering.extensions.discussions.files import STATE as STATE_FILE
@@ -32,7 +32,7 @@ from treering.verbs.ingest.turns import Message
 from treering.verbs.reading import TimeZoneName, parse_moment, recorded_later
 
 _MAX_IDS_IN_HINT = 20
-_MAX_SCOPES = 10
+MAX_LISTED_SCOPES = 10
 
 
 class DiscussionInput(Value):
@@ -223,15 +223,9 @@ def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) ->
     if discussion.id not in ids:
         hint = nearest(discussion.id, ids) if 0 < len(ids) <= _MAX_IDS_IN_HINT else "See `treering discussion list`."
         if scopes := discussions.scopes_below(discussion.id):
-            hint = f"It is in {listed_scopes(scopes)}: give the scope with --within."
+            hint = f"It is in {listed_up_to(MAX_LISTED_SCOPES, scopes)}: give the scope with --within."
         raise NotFound(f"There is no discussion {discussion.id!r} in the scope {call.scope}.", hint=hint)
     return discussion
-
-
-def listed_scopes(scopes: Sequence[str]) -> str:
-    """Return some of the scopes, and the number of the others."""
-    more = f" and {len(scopes) - _MAX_SCOPES} more scopes" if len(scopes) > _MAX_SCOPES else ""
-    return f"{', '.join(scopes[:_MAX_SCOPES])}{more}"
 
 
 def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
@@ -297,8 +291,8 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
 def _all_discussions(call: Call) -> DiscussionMemory:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     if not discussions.ids():
-        scopes = discussions.scopes_below()
-        hint = f"There are some in {listed_scopes(scopes)}: give one with --within." if scopes else "Record one first."
+        scopes = listed_up_to(MAX_LISTED_SCOPES, discussions.scopes_below())
+        hint = f"There are some in {scopes}: give one with --within." if scopes else "Record one first."
         raise NotFound(f"There are no discussions in the scope {call.scope}.", hint=hint)
     return discussions
 

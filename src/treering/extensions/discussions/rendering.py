@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.core.characters import one_line
-from treering.core.counting import counted_things
+from treering.core.counting import counted_things, listed_up_to
 from treering.core.fencing import fence
 from treering.extensions.discussions.folder import ImportReport
 from treering.extensions.discussions.log.blocks import StoredMessage
 from treering.extensions.discussions.log.deleting import DeletedMessages
 from treering.extensions.discussions.log.message_log import Recorded
 from treering.extensions.discussions.making import MakingReport
-from treering.extensions.discussions.operations import Discussions, FoundIn, listed_scopes
+from treering.extensions.discussions.operations import MAX_LISTED_SCOPES, Discussions, FoundIn
 from treering.extensions.discussions.restoring import Imported
 from treering.extensions.discussions.summaries.memories import Memory
 from treering.extensions.discussions.wilmer import ImportedFile
@@ -33,8 +33,8 @@ def render_discussions(report: Discussions, within: str) -> Iterator[IndentedLin
         yield line("Imported conversations are sources: find them with treering search, or treering show PERSON.")
     for one in report.discussions:
         yield line((one.id, "bold"), f"  {counted_things(one.messages, 'message')}")
-    if report.scopes_below:
-        yield line(f"Scopes below with discussions: {listed_scopes(report.scopes_below)}. List them with --within.")
+    if scopes := listed_up_to(MAX_LISTED_SCOPES, report.scopes_below):
+        yield line(f"Scopes below with discussions: {scopes}. List them with --within.")
 
 
 def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
